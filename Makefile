@@ -1,0 +1,42 @@
+# make study: the default study, from nothing to a report.   make test: every test that needs no service.
+# Needed beforehand: python3 (3.11 or later), pip and make.
+
+PYTHON   ?= python3
+PIP_ARGS ?=
+
+VENV   := .venv
+# A new lock or a new pyproject.toml is a new stamp; the same ones install nothing.
+STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | cksum))
+# One thread per process: Snakemake and pytest use the cores.
+IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
+
+.PHONY: env study test check ui
+
+env: $(STAMP)
+
+$(STAMP):
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) found: install Python 3.11 or later, or make env PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "$(PYTHON) is Python %d.%d and 3.11 or later is needed: make env PYTHON=/path/to/python3.11" % v[:2])'
+	@$(VENV)/bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install --disable-pip-version-check $(PIP_ARGS) -r envs/cpu.lock
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --no-index --editable .
+	@rm -f $(VENV)/.stamp-* && touch $@
+
+study: env
+	$(IN_ENV) snakemake --cores all
+	@echo "report: $(CURDIR)/results/default/report.html"
+
+test: env
+	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadgroup -m "not service and not slow_survival"
+
+check: env
+	$(IN_ENV) ruff check .
+	$(IN_ENV) ruff format --check .
+	$(IN_ENV) PYRIGHT_PYTHON_IGNORE_WARNINGS=1 pyright
+	$(IN_ENV) lint-imports
+	$(IN_ENV) snakefmt --check Snakefile workflow
+	$(IN_ENV) python workflow/lint.py
+
+ui: env
+	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }
+	$(IN_ENV) mlflow ui --backend-store-uri sqlite:///results/mlflow.db --host 127.0.0.1 --port 5000

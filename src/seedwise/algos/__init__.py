@@ -1,0 +1,1 @@
+"""What is optimised: pure parts on tensors.  Nothing here imports torch."""

@@ -1,0 +1,108 @@
+"""The ``seedwise`` command: one thin command per stage of the workflow, and a few for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# One thread per process: jobs use cores through Snakemake.  This must stand before NumPy or torch is imported.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from seedwise import layout as layouts
+from seedwise import stages
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+StudyFile = Annotated[Path, typer.Option("--study", help="study file")]
+DEFAULT = Path("config/config.yaml")
+
+
+@app.command()
+def data(name: str, study: StudyFile = DEFAULT) -> None:
+    """Build one file of problems, e.g. same-1a2b3c4d."""
+    stages.data(layouts.read(study), name)
+
+
+@app.command()
+def base(name: str, study: StudyFile = DEFAULT) -> None:
+    """Write the folder of an untrained model."""
+    stages.base(layouts.read(study), name)
+
+
+@app.command()
+def train(run: str, study: StudyFile = DEFAULT, work: Path = layouts.WORK) -> None:
+    """Train one run; a training that was stopped continues where it saved last."""
+    stages.train(layouts.read(study), run, work)
+
+
+@app.command()
+def sample(subject: str, study: StudyFile = DEFAULT) -> None:
+    """Sample all checkpoints of a run (or a base) on all benchmarks."""
+    stages.sample(layouts.read(study), subject)
+
+
+@app.command()
+def score(subject: str, study: StudyFile = DEFAULT) -> None:
+    """Grade the samples of a run (or a base)."""
+    stages.score(layouts.read(study), subject)
+
+
+@app.command()
+def resample(subject: str, study: StudyFile = DEFAULT) -> None:
+    """Continue responses from before windows of high and low entropy."""
+    stages.resample(layouts.read(study), subject)
+
+
+@app.command()
+def analyse(study: StudyFile = DEFAULT) -> None:
+    """Compare the methods of a study: tables under results/<study>/analysis."""
+    stages.analyse(layouts.read(study))
+
+
+@app.command()
+def report(study: StudyFile = DEFAULT) -> None:
+    """Write tables, figures and report.html of a study."""
+    stages.report(layouts.read(study))
+
+
+@app.command()
+def sync(study: StudyFile = DEFAULT) -> None:
+    """Mirror what is new in the study's files to MLflow."""
+    typer.echo(stages.sync(layouts.read(study)))
+
+
+@app.command()
+def docs(check: Annotated[bool, typer.Option(help="fail when stale, write nothing")] = False) -> None:
+    """Write config/schema.json and config/README.md from the study's models."""
+    from seedwise import reference
+
+    stale = reference.write(Path("config"), check=check)
+    if check and stale:
+        raise stages.StageError(f"{', '.join(map(str, stale))}: stale: run seedwise docs")
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Errors whose text is meant for the user: one line, no traceback."""
+    from seedwise.study import StudyError
+    from seedwise.tables import TableError
+
+    return (StudyError, TableError, stages.StageError)
+
+
+def main() -> None:
+    """Entry point: mistakes of the user end in one line and exit code 2."""
+    try:
+        app()
+    except _expected() as error:
+        print(f"seedwise: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Evaluation: samples, scores, and the continuation experiment of the EAPO paper."""

@@ -1,0 +1,361 @@
+"""Study -> runs.  Lists expand to a grid; the same run twice is one run, with a note.
+
+A *method point* is a method at one value of each of its listed parameters: ``qae.K0.4``.
+A *setting* holds the other axes: ``G8`` or ``G8.lr2e-05``; comparisons are made within a model and a setting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from seedwise import behaviour
+from seedwise.algos import algorithm as algos
+from seedwise.algos.algorithm import Algorithm
+from seedwise.identity import canonical, digest
+from seedwise.models import fingerprint as backbones
+from seedwise.study import Block, ModelSpec, Run, Study, StudyError, Train, number
+from seedwise.tasks import Task, fingerprint
+
+AXES = ("baseline", "credit", "objective", "sampler", "penalty")
+RUN_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_.+-]+)\.G(?P<group_size>\d+)\.s(?P<seed>\d+)-(?P<id>[0-9a-f]{8})")
+# These decide what is kept and when, never what a run computes.
+NOT_IN_IDENTITY = {"keep", "save_every"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method point: its name, its algorithm and the values of its parameters."""
+
+    name: str
+    slug: str
+    algorithm: Algorithm
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Problems:
+    """One file of problems: results/data/<name>.parquet.  exclude: the training problems it must not share."""
+
+    name: str
+    label: str
+    task: Task
+    template: str
+    exclude: str | None
+
+
+@dataclass(frozen=True)
+class Base:
+    """An untrained backbone as it is spoken to; evaluated once, a row of every table."""
+
+    name: str
+    folder: str
+    model: ModelSpec
+    data: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Everything a study consists of, by name."""
+
+    study: Study
+    runs: dict[str, Run]
+    bases: dict[str, Base]
+    models: dict[str, ModelSpec]
+    problems: dict[str, Problems]
+    base_of: dict[str, str]
+    notes: tuple[str, ...] = field(default=())
+
+    def model_of(self, subject: str) -> ModelSpec:
+        """The model spec of a run or a base."""
+        return self.runs[subject].model if subject in self.runs else self.bases[subject].model
+
+
+def expand(study: Study, path: str = "study") -> Grid:
+    """All runs of a study.  Raises StudyError naming ``path``, key, value and remedy."""
+    points = {point.name: point for name, entry in study.methods.items() for point in _points(name, entry, path)}
+    _check_names(study, points, path)
+    models, problems, bases, base_of, notes = {}, {}, {}, {}, []
+    data_of: dict[str, str] = {}
+    for name, spec in study.models.items():
+        base = _base(study, spec)
+        models[base.folder], bases[base.name], base_of[name] = spec, base, base.name
+        data_of[name] = base.data
+        for item in _problems(study, spec):
+            problems[item.name] = item
+    runs: dict[str, Run] = {}
+    for model_name, point, group_size, axes, seed in _cells(study, points, path):
+        base = bases[base_of[model_name]]
+        run = _run(study, path, model_name, base, point, group_size, axes, seed)
+        if run.name in runs:
+            other = runs[run.name]
+            if (other.method, other.setting, other.model_name) != (run.method, run.setting, run.model_name):
+                notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: {run.name} runs once")
+            continue
+        runs[run.name] = run
+    return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
+
+
+def _cells(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
+    whole = Block(methods=tuple(points), group_size=study.group_size, models=tuple(study.models), axes=study.axes)
+    for position, block in enumerate((whole, *study.blocks)):
+        where = f"blocks.{position - 1}" if position else "methods"
+        for name in block.methods:
+            if name not in points:
+                raise StudyError(f"{path}: {where}.methods: {name!r} is no method point; they are {', '.join(points)}")
+        for name in block.models or ():
+            if name not in study.models:
+                raise StudyError(f"{path}: {where}.models: {name!r} is none of {', '.join(study.models)}")
+        settings = study.axes | block.axes
+        for key, values in settings.items():
+            if not values:
+                raise StudyError(f"{path}: axes.{key}: []: an axis needs at least one value")
+        sizes = _several(study.group_size if block.group_size is None else block.group_size)
+        if not sizes:
+            raise StudyError(f"{path}: group_size: []: give at least one group size")
+        combinations = [dict(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())]
+        yield from itertools.product(
+            block.models or study.models,
+            [points[name] for name in block.methods],
+            sizes,
+            combinations,
+            study.seeds if block.seeds is None else block.seeds,
+        )
+
+
+def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _points(name: str, entry: dict[str, Any], path: str) -> Iterator[Point]:
+    where = f"{path}: methods.{name}"
+    if "preset" not in entry and (unknown := set(entry) - set(AXES)):
+        raise StudyError(f"{where}: {sorted(unknown)[0]}: unknown key; a method is a preset or has {', '.join(AXES)}")
+    lists = dict(_lists(entry))
+    for key, values in lists.items():
+        if not values:
+            raise StudyError(f"{where}.{'.'.join(map(str, key))}: []: a grid needs at least one value")
+    if len({key[-1] for key in lists}) < len(lists):
+        raise StudyError(f"{where}: two listed parameters have the same name: split the method in two")
+    for values in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, values, strict=True))
+        filled = _filled(entry, chosen)
+        try:
+            algorithm = _algorithm(filled)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise StudyError(f"{where}: {place}: {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from None
+        except ValueError as error:
+            raise StudyError(f"{where}: {error}") from None
+        labels = [label(str(key[-1]), value) for key, value in chosen.items()]
+        yield Point(".".join([name, *labels]), slug(algorithm), algorithm, dict(_scalars(filled)))
+
+
+def _lists(node: Any, place: tuple = ()) -> Iterator[tuple[tuple, list]]:
+    """Where a list of scalars stands: that is a grid.  A list of mappings is a chain of parts."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _lists(value, (*place, key))
+    elif isinstance(node, list):
+        if any(isinstance(item, dict) for item in node):
+            for position, item in enumerate(node):
+                yield from _lists(item, (*place, position))
+        else:
+            yield place, [number(item) for item in node]
+
+
+def _filled(node: Any, chosen: dict[tuple, Any], place: tuple = ()) -> Any:
+    if place in chosen:
+        return chosen[place]
+    if isinstance(node, dict):
+        return {key: _filled(value, chosen, (*place, key)) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_filled(item, chosen, (*place, position)) for position, item in enumerate(node)]
+    return number(node)
+
+
+def _scalars(node: Any, key: str | None = None) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _scalars(value, name)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _scalars(item)
+    elif key is not None and key not in ("kind", "preset") and isinstance(node, (int, float, str, bool)):
+        yield key, node
+
+
+def _algorithm(entry: dict[str, Any]) -> Algorithm:
+    if "preset" in entry:
+        return algos.preset(entry["preset"], **{key: value for key, value in entry.items() if key != "preset"})
+    return Algorithm.model_validate(entry)
+
+
+def label(key: str, value: Any) -> str:
+    """How one axis value appears in a name: ``K0.4``, ``log4`` (kappa = log 4), ``lr1e-05``, ``full``, ``lora8``."""
+    if key == "lora":
+        return "full" if value is None else f"lora{value['rank'] if isinstance(value, dict) else value}"
+    if key == "kappa" and isinstance(value, float) and value > 0 and abs(math.exp(value) - round(math.exp(value))) < 1e-9:
+        return f"log{round(math.exp(value))}"
+    text = canonical(value).strip('"')
+    if not re.fullmatch(r"[A-Za-z0-9_.+-]*", text):
+        raise StudyError(f"{key}: {value!r} cannot be part of a name: use a number or a plain word")
+    return f"{key}{text}"
+
+
+def slug(algorithm: Algorithm) -> str:
+    """A readable name rendered from the expression: the preset and its parameters where one gives exactly this algorithm.
+
+    K and kappa always show; other parameters where they differ from the preset's default.
+    """
+    written: dict[str, list[Any]] = {}
+    for key, value in _scalars(algorithm.model_dump(mode="json")):
+        written.setdefault(key, []).append(value)
+    for name in algos.PRESETS:
+        known = algos.parameters(name)
+        choices = [[(key, value) for value in dict.fromkeys(written[key])] for key in known if key in written]
+        for values in itertools.product(*choices):
+            if _gives(name, dict(values), algorithm):
+                shown = [(key, value) for key, value in values if key in ("K", "kappa") or known[key].default != value]
+                return ".".join([name, *(label(key, value) for key, value in shown)])
+    kinds = [part.kind + _figures(part) for part in (*algorithm.baseline, algorithm.credit) if part.kind != "uniform"]
+    return "+".join([*kinds, algorithm.objective.surrogate.kind])
+
+
+def _gives(name: str, values: dict[str, Any], algorithm: Algorithm) -> bool:
+    try:
+        return algos.preset(name, **values) == algorithm
+    except ValueError:
+        return False
+
+
+def _figures(part: Any) -> str:
+    values = part.model_dump(mode="json", exclude_defaults=True)
+    return "".join(f".{label(key, value)}" for key, value in values.items() if key != "kind" and isinstance(value, (int, float)))
+
+
+def _run(
+    study: Study, path: str, model_name: str, base: Base, point: Point, group_size: int, axes: dict[str, Any], seed: int
+) -> Run:
+    model, train, algorithm = study.models[model_name], study.train, point.algorithm
+    for key, value in axes.items():
+        try:
+            model, train, algorithm = _with_axis(key, number(value), model, train, algorithm)
+        except (ValidationError, ValueError) as error:
+            message = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
+            raise StudyError(f"{path}: axes.{key}: {value!r}: {message}") from None
+    _check_run(path, point, algorithm, train, group_size)
+    extra = [label(key.rpartition(".")[2], number(value)) for key, value in axes.items()]
+    spec = {
+        "model": model.model_dump(mode="json", exclude={"template"}),
+        "base": base.folder,
+        "algorithm": algorithm.model_dump(mode="json"),
+        "group_size": group_size,
+        "seed": seed,
+        "train": train.model_dump(mode="json", exclude=NOT_IN_IDENTITY),
+        "grading": study.grading.model_dump(mode="json"),
+        "data": base.data,
+        "behaviour": training_behaviour(algorithm),
+    }
+    parts = [point.slug, *extra, f"G{group_size}", f"s{seed}"]
+    return Run(
+        name=f"{'.'.join(parts)}-{digest(spec)[:8]}",
+        method=point.name,
+        model_name=model_name,
+        model=model,
+        algorithm=algorithm,
+        group_size=group_size,
+        seed=seed,
+        setting=".".join([f"G{group_size}", *extra]),
+        axes={**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
+        train=train,
+        grading=study.grading,
+        data=base.data,
+        base=base.folder,
+    )
+
+
+def training_behaviour(algorithm: Algorithm) -> dict[str, str]:
+    """Digests of the code a training rests on: the training modules, and the parts in use with what they reach."""
+    return behaviour.of_modules(behaviour.TRAINING) | behaviour.of_parts(algorithm.parts)
+
+
+def _with_axis(
+    key: str, value: Any, model: ModelSpec, train: Train, algorithm: Algorithm
+) -> tuple[ModelSpec, Train, Algorithm]:
+    group, _, name = key.partition(".")
+    if group == "train" and name in Train.model_fields:
+        return model, Train.model_validate(train.model_dump() | {name: value}), algorithm
+    if key == "model.lora":
+        lora = {"rank": value} if isinstance(value, (int, float)) else value
+        return ModelSpec.model_validate(model.model_dump() | {"lora": lora}), train, algorithm
+    if group in AXES:
+        return model, train, algos.with_value(algorithm, key, value)
+    names = ", ".join(f"train.{name}" for name in Train.model_fields)
+    raise ValueError(f"no such setting; there are model.lora, {names}, and the fields of {', '.join(AXES)}")
+
+
+def _check_run(path: str, point: Point, algorithm: Algorithm, train: Train, group_size: int) -> None:
+    where = f"{path}: methods.{point.name}"
+    if group_size < 2:
+        raise StudyError(f"{path}: group_size: {group_size}: a group needs at least 2 samples")
+    if train.completions % group_size:
+        raise StudyError(f"{path}: group_size: {group_size}: train.completions {train.completions} is not a multiple of it")
+    if train.skip_zero_advantage is True and (reason := algorithm.may_skip()):
+        raise StudyError(f"{where}: {reason}")
+
+
+def _base(study: Study, spec: ModelSpec) -> Base:
+    backbone = backbones.backbone(spec)
+    folder = f"{backbones.slug(spec)}-{digest([backbone, behaviour.of_modules(behaviour.MODELS)])[:8]}"
+    data = data_name(study, spec, None)
+    spoken = spec.model_dump(mode="json", include={"template", "chat_template", "stop"})
+    return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
+
+
+def data_name(study: Study, spec: ModelSpec, benchmark: str | None) -> str:
+    """Name with id of a file of problems: the training problems, or a benchmark."""
+    task = study.train_data if benchmark is None else study.evaluate.benchmarks[benchmark]
+    content = [fingerprint(task), spec.template, behaviour.of_modules(behaviour.TASKS)]
+    if benchmark is not None:  # a benchmark leaves out every training problem
+        content.append(data_name(study, spec, None))
+    return f"{benchmark or 'train'}-{digest(content)[:8]}"
+
+
+def _problems(study: Study, spec: ModelSpec) -> Iterator[Problems]:
+    train = data_name(study, spec, None)
+    yield Problems(train, "train", study.train_data, spec.template, None)
+    for name, task in study.evaluate.benchmarks.items():
+        yield Problems(data_name(study, spec, name), name, task, spec.template, train)
+
+
+def _check_names(study: Study, points: dict[str, Point], path: str) -> None:
+    known = [*points, "base"]
+    compare = study.compare
+    wanted: list[tuple[str, Iterable[str]]] = [
+        ("compare.reference", [compare.reference]),
+        ("compare.primary.family", compare.primary.family),
+        ("resample.methods", study.resample.methods or ()),
+    ]
+    if "base" in study.methods or "train" in study.evaluate.benchmarks:
+        raise StudyError(f"{path}: methods.base: the untrained model and the training data own the names base and train: rename")
+    for key, names in wanted:
+        for name in names:
+            if name not in known:
+                raise StudyError(f"{path}: {key}: {name!r} is no method point; they are {', '.join(known)}")
+    if compare.reference in compare.primary.family:
+        raise StudyError(f"{path}: compare.primary.family: {compare.reference!r} is the reference: remove it from the family")
+
+
+def parse_run_name(name: str) -> dict[str, Any]:
+    """slug, group_size, seed and id of a run name.  Raises ValueError on anything else."""
+    if not (match := RUN_NAME.fullmatch(name)):
+        raise ValueError(f"{name!r} is no run name: expected <method>.G<size>.s<seed>-<8 hex digits>")
+    return {**match.groupdict(), "group_size": int(match["group_size"]), "seed": int(match["seed"])}

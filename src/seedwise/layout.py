@@ -1,0 +1,139 @@
+"""Where every file of a study lies, and the id each stage's result rests on.
+
+A stage depends only on what it uses: its id covers the settings it reads, the ids of what it takes in, and
+the code it runs.  The id stands in the path, so a changed value or changed code is a new path, going back
+finds the old results in place, and lost or copied Snakemake metadata cannot make a stale result look fresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from seedwise import behaviour
+from seedwise.grid import Grid, data_name, expand
+from seedwise.identity import digest
+from seedwise.study import load
+
+RESULTS = Path("results")
+WORK = Path("work")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths and ids of a study's stages.  A *subject* is what is evaluated: a run, or a base."""
+
+    grid: Grid
+    root: Path = RESULTS
+
+    @property
+    def folder(self) -> Path:
+        """The study's own folder: analysis, tables, figures, report."""
+        return self.root / self.grid.study.study
+
+    @property
+    def subjects(self) -> list[str]:
+        return [*self.grid.runs, *self.grid.bases]
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    def problems(self, name: str) -> Path:
+        return self.root / "data" / f"{name}.parquet"
+
+    def model(self, name: str) -> Path:
+        return self.root / "models" / name
+
+    def run(self, subject: str) -> Path:
+        return self.root / "runs" / subject
+
+    def steps(self, subject: str) -> tuple[int, ...]:
+        """Checkpoints evaluated; a base has the one of step 0."""
+        return self.grid.runs[subject].train.checkpoints if subject in self.grid.runs else (0,)
+
+    def benchmarks(self, subject: str) -> dict[str, str]:
+        """benchmark -> name of its problems for the subject's model."""
+        study = self.grid.study
+        return {name: data_name(study, self.grid.model_of(subject), name) for name in study.evaluate.benchmarks}
+
+    def samples(self, subject: str) -> dict[str, Path]:
+        """benchmark -> file of samples.  The id covers the problems, the sampling settings and the sampling code."""
+        return {
+            name: self.run(subject) / "samples" / f"{name}-{self._sampling_id(name, problems)}.parquet"
+            for name, problems in self.benchmarks(subject).items()
+        }
+
+    def sampled(self, subject: str) -> Path:
+        """The record that all samples of a subject are there; the sample files lie beside it and are kept."""
+        names = sorted(path.name for path in self.samples(subject).values())
+        return self.run(subject) / "samples" / f"{digest(names)[:8]}.json"
+
+    def scores(self, subject: str) -> Path:
+        return self.run(subject) / "evals" / self._scoring_id(subject) / "scores.parquet"
+
+    def continuations(self, subject: str) -> Path | None:
+        """File of the continuation experiment, or None where the study leaves the subject out."""
+        wanted = self.grid.study.resample.methods
+        method = self.grid.runs[subject].method if subject in self.grid.runs else "base"
+        if wanted is not None and method not in wanted:
+            return None
+        settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
+        identity = digest([settings, self.resampled, self._key(self.scores(subject)), self._code["resampling"]])[:8]
+        return self.run(subject) / "resample" / f"{identity}.parquet"
+
+    @property
+    def resampled(self) -> str:
+        """The benchmark whose responses are continued."""
+        study = self.grid.study
+        return study.resample.benchmark or next(iter(study.evaluate.benchmarks))
+
+    @cached_property
+    def analysis_id(self) -> str:
+        """Of the comparison: every file it reads, what was declared, and the code of the statistics."""
+        read = sorted(self._key(self.scores(subject)) for subject in self.subjects)
+        read += sorted(self._key(path) for subject in self.subjects if (path := self.continuations(subject)))
+        rows = [[run.model_name, run.method, run.setting, name] for name, run in self.grid.runs.items()]
+        declared = self.grid.study.compare.model_dump(mode="json")
+        k = list(self.grid.study.evaluate.k)
+        return digest([read, sorted(rows), self.grid.base_of, declared, k, self._code["analysis"]])[:8]
+
+    @cached_property
+    def report_id(self) -> str:
+        return digest([self.analysis_id, self._code["rendering"]])[:8]
+
+    def marker(self, stage: str) -> Path:
+        """A record whose name holds the id of the stage; the stage keeps only the newest, so it exists only while it is true."""
+        identity = {"analysis": self.analysis_id, "report": self.report_id}[stage]
+        return self.folder / stage / f"{identity}.json"
+
+    def _key(self, path: Path) -> str:
+        """A path as an id sees it: wherever the results lie."""
+        return path.relative_to(self.root).as_posix()
+
+    def _sampling_id(self, benchmark: str, problems: str) -> str:
+        evaluate = self.grid.study.evaluate
+        settings = evaluate.model_dump(mode="json", include={"temperature", "top_p", "top_k", "max_tokens"})
+        return digest([problems, settings, evaluate.samples_of(benchmark), self._code["sampling"]])[:8]
+
+    def _scoring_id(self, subject: str) -> str:
+        samples = sorted(path.name for path in self.samples(subject).values())
+        return digest([samples, self.grid.study.grading.model_dump(mode="json"), self._code["scoring"]])[:8]
+
+    @cached_property
+    def _code(self) -> dict[str, str]:
+        modules = {
+            "sampling": behaviour.SAMPLING,
+            "scoring": behaviour.SCORING,
+            "resampling": behaviour.RESAMPLING,
+            "analysis": behaviour.ANALYSIS,
+            "rendering": behaviour.RENDERING,
+        }
+        return {stage: digest(behaviour.of_modules(paths)) for stage, paths in modules.items()}
+
+
+def read(path: str | Path) -> Layout:
+    """The layout of a study file.  Raises StudyError."""
+    study = load(path)
+    return Layout(expand(study, str(path)))

@@ -1,0 +1,145 @@
+"""Model folders: written once per model of a study, read by training and sampling.
+
+Weights are safetensors only and no code that came with a model is run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from seedwise.models import embedded
+
+if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from seedwise.study import Lora, ModelSpec
+
+_WEIGHTS = "*.safetensors"
+_SETTINGS = ("*.json", "*.txt", "*.model", "*.jinja")
+_SAFE: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
+
+
+class ModelError(ValueError):
+    """A model cannot be had or is not safe to read; one line that names what, where and the remedy."""
+
+
+def export(model_spec: ModelSpec, folder: Path) -> None:
+    """Write the model of a study as a folder: weights (safetensors), configuration, tokenizer.
+
+    kinds: ``embedded`` (shipped weights), ``folder`` (``path``; weights are hard-linked where the file system
+    can, so do not overwrite them in place), ``hub`` (``id`` at ``revision``), ``gguf`` (``file`` in ``path``,
+    converted to the library's own format).  Raises ModelError.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if model_spec.kind == "embedded":
+        _copy(embedded.WEIGHTS, folder)
+    elif model_spec.kind == "folder":
+        _copy(Path(model_spec.path), folder)
+    elif model_spec.kind == "hub":
+        if not model_spec.revision:
+            raise ModelError(f"model {model_spec.id}: revision is missing; name a commit of the hub repository")
+        _convert(model_spec.id, folder, f"{model_spec.id}@{model_spec.revision}", revision=model_spec.revision, **_SAFE)
+    elif model_spec.kind == "gguf":
+        _gguf(Path(model_spec.path), model_spec.file, folder)
+    else:
+        raise ModelError(f"kind {model_spec.kind!r}: unknown; use embedded, folder, hub or gguf")
+
+
+def load(
+    folder: Path, *, adapter: Path | None = None, dtype: str = "float32"
+) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
+    """The model of a folder, with the peft adapter of another folder on it if one is given, and its tokenizer.
+
+    The tokenizer pads on the left, as generation needs it, with the end token where the model has no padding
+    token.  Raises ModelError where a folder holds no safetensors weights: pickled ones are never read.
+    """
+    folder = Path(folder)
+    _need_safetensors(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True, **_SAFE)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if adapter is None:
+        return model, tokenizer
+    return _with_adapter(model, Path(adapter)), tokenizer
+
+
+def lora_config(lora: Lora) -> LoraConfig:
+    """peft's configuration for a study's ``lora`` (rank, alpha, targets, dropout)."""
+    from peft import LoraConfig
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets,
+        lora_dropout=lora.dropout,
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+
+
+def _with_adapter(model: PreTrainedModel, adapter: Path) -> PeftModel:
+    from peft import PeftModel
+
+    # peft falls back to a pickled adapter_model.bin when the safetensors file is absent
+    if not (adapter / "adapter_model.safetensors").is_file():
+        raise ModelError(f"{adapter}: no adapter_model.safetensors; save the adapter with safe serialization")
+    return PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
+
+
+def _need_safetensors(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such model folder; check the path")
+    if not any(folder.glob(_WEIGHTS)):
+        raise ModelError(
+            f"{folder}: no safetensors weights, and pickled ones are not read; convert them to safetensors"
+        )
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Only weights, settings and tokenizer files: code and pickles that lie beside them stay where they are."""
+    _need_safetensors(source)
+    for path in source.glob(_WEIGHTS):
+        _link(path.resolve(), folder / path.name)
+    for pattern in _SETTINGS:
+        for path in source.glob(pattern):
+            shutil.copyfile(path, folder / path.name)
+
+
+def _link(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+
+
+def _gguf(source: Path, file: str, folder: Path) -> None:
+    if not (source / file).is_file():
+        raise ModelError(f"{source / file}: no such GGUF file; check path and file")
+    _convert(str(source), folder, str(source / file), gguf_file=file, local_files_only=True, trust_remote_code=False)
+
+
+def _convert(name: str, folder: Path, shown: str, **where: Any) -> None:
+    """Read through transformers, write safetensors."""
+    tokenizer_where = {key: value for key, value in where.items() if key != "use_safetensors"}
+    try:
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", **where)
+        tokenizer = AutoTokenizer.from_pretrained(name, **tokenizer_where)
+    except (OSError, ValueError, ImportError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"model {shown}: cannot be had ({reason}); check the name, the network and the cache"
+        ) from None
+    model.save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)

@@ -1,0 +1,54 @@
+"""How a model is spoken to: chat template around a prompt, tokens that end a completion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from transformers import PreTrainedTokenizerBase
+
+    from seedwise.study import ModelSpec
+
+
+class PromptError(ValueError):
+    """A model that cannot be spoken to as the study says; the message is one line with the remedy."""
+
+
+def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.DataFrame) -> pd.DataFrame:
+    """The problems (tables.PROBLEMS) with the model's chat template put around every prompt; as they are without one.
+
+    Raises PromptError where the study asks for the tokenizer's own template and it has none.
+    """
+    if spec.chat_template is None:
+        return problems
+    template = None if spec.chat_template == "tokenizer" else spec.chat_template
+    if template is None and not tokenizer.chat_template:
+        raise PromptError(
+            "chat_template: 'tokenizer': this tokenizer has none: give the Jinja text, or null for a base model"
+        )
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], chat_template=template, tokenize=False, add_generation_prompt=True
+        )
+        for prompt in problems["prompt"]
+    ]
+    return problems.assign(prompt=prompts)
+
+
+def stop_token_ids(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """The model's own end token and the study's ``stop`` tokens.
+
+    Raises PromptError for a stop text that is not one token of this tokenizer.
+    """
+    ids = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    for text in spec.stop:
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        if len(encoded) != 1:
+            raise PromptError(
+                f"stop: {text!r} is {len(encoded)} tokens of this tokenizer: give a text that is one token"
+            )
+        ids += encoded
+    if not ids:
+        raise PromptError("stop: this tokenizer has no end token: name one under stop")
+    return tuple(dict.fromkeys(ids))

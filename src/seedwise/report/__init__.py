@@ -1,0 +1,1 @@
+"""From score tables to comparison tables, figures and the report page."""

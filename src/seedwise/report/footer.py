@@ -1,0 +1,98 @@
+"""The sentences under the main table: what was compared, on what, and what the design could have found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seedwise.report.facts import BASE, PRIMARY, Facts
+from seedwise.report.results import Design, Results
+from seedwise.report.wording import DASH, known, listed, percent, plain, spread
+
+
+def footer(results: Results, facts: Facts, model: str, setting: str, design: Design) -> tuple[str, ...]:
+    """S, P, n, unit of replication, shared randomness, variance shares, df, reach, declaration."""
+    rows = results.contrasts
+    place = (rows["model"] == model) & (rows["setting"] == setting) & (rows["metric"] == results.primary(facts))
+    macro = rows[place & rows["benchmark"].isna() & (rows["estimand"] == "new_problems")].to_dict("records")
+    family = [row for row in macro if row["family"] == PRIMARY]
+    sentences = (
+        _size(design),
+        _seed(facts),
+        _compared(facts, macro, family),
+        _variance(family or macro),
+        _reach(facts, design),
+        _declared(facts, macro),
+    )
+    return tuple(filter(None, sentences))
+
+
+def _size(design: Design) -> str:
+    problems = ", ".join(f"{name} {count}" for name, count in design.problems.items())
+    counts = sorted({n for ns in design.samples.values() for n in ns})
+    n = "n = " + " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "n = 0"
+    S = spread(design.seeds, 0) if design.seeds else "0"
+    return (
+        f"S = {S} training seeds per method, P = {sum(design.problems.values())} problems ({problems}), "
+        f"{n} samples per problem. The unit of replication is a training run: one seed, evaluated on every problem. "
+        "Macro: benchmarks have equal weight. Intervals: 95 %, for new seeds and new problems."
+    )
+
+
+def _seed(facts: Facts) -> str:
+    if not facts.seed_varies and not facts.seed_fixed:
+        return ""
+    return f"A seed varies {listed(facts.seed_varies)}; fixed for all seeds: {listed(facts.seed_fixed)}."
+
+
+def _compared(facts: Facts, macro: list[dict], family: list[dict]) -> str:
+    if not macro:
+        return f"The reference {facts.compare.reference} was not run in this setting: no differences."
+    tested = sum(known(row["p"]) for row in family)
+    untested = len(family) - tested
+    others = len(macro) - len(family)
+    return (
+        f"{tested} {_plural('comparison', tested)} in the declared family, Holm at {facts.compare.alpha:g}, for the "
+        f"difference and for equivalence alike"
+        + (f"; {untested} declared but not tested" if untested else "")
+        + (f"; {others} {_plural('row', others)} outside it, descriptive only" if others else "")
+        + ". Bold: superior after adjustment, never the largest number."
+    )
+
+
+def _variance(rows: list[dict]) -> str:
+    tested = [row for row in rows if known(row["se"])]
+    if not tested:
+        return ""
+    each = "; ".join(f"{row['method']} {shares(row)} (df {plain(row['df'])})" for row in tested)
+    return f"Variance shares of the difference, % seed / problem / rest: {each}."
+
+
+def _reach(facts: Facts, design: Design) -> str:
+    smallest = f"Smallest effect of interest: {percent(facts.compare.smallest_effect)} points."
+    if design.alone is None:
+        return f"{smallest} Smallest detectable effect: undefined ({design.reason})."
+    alone = f"{percent(design.alone)} points for a single comparison"
+    family = f", {percent(design.in_family)} points for one of {design.tested} at alpha/m" if design.tested > 1 else ""
+    return (
+        f"{smallest} Smallest effect this design finds with 80 % power (planner, estimated variances): {alone}{family}."
+    )
+
+
+def _declared(facts: Facts, macro: list[dict]) -> str:
+    base = f" {BASE}: the untrained model, evaluated once." if any(row["method"] == BASE for row in macro) else ""
+    return f"Compare section of the study, hash {facts.compare_hash}.{base}"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def shares(row: Mapping) -> str:
+    """``62 / 51 / -13``: seed, problem and rest as per cent of their sum, or a dash."""
+    if not all(known(row[name]) for name in ("V_seed", "V_prob", "V_res")):
+        return DASH
+    total = row["V_seed"] + row["V_prob"] - row["V_res"]
+    if total <= 0:
+        return DASH
+    parts = (row["V_seed"] - row["V_res"], row["V_prob"] - row["V_res"], row["V_res"])
+    return " / ".join(plain(100 * part / total, 0) for part in parts)

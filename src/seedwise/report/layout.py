@@ -1,0 +1,122 @@
+"""A table as cells of text, and its three spellings: Markdown, LaTeX, and the numbers as CSV.
+
+LaTeX uses a plain ``tabular`` with ``\\hline``: no package is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Cell:
+    """text: as shown, unescaped.  strong: printed bold.  kind: what a page may colour it by, e.g. a verdict."""
+
+    text: str
+    strong: bool = False
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One table as people read it.
+
+    columns: (heading, alignment ``l`` or ``r``).  rows: one Cell per column.
+    notes: sentences printed under the table.  data: the same numbers, unrounded, for CSV.
+    """
+
+    name: str
+    title: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...]
+    data: pd.DataFrame
+
+
+def markdown(views: Sequence[TableView]) -> str:
+    """GitHub-flavoured Markdown of tables one below the other; markup in names is escaped."""
+    blocks = []
+    for view in views:
+        lines = [f"**{_markdown(view.title)}**", ""]
+        if view.rows:
+            lines.append("| " + " | ".join(_markdown(name) for name, _ in view.columns) + " |")
+            lines.append("|" + "|".join("---:" if side == "r" else ":---" for _, side in view.columns) + "|")
+            for row in view.rows:
+                cells = (f"**{_markdown(cell.text)}**" if cell.strong else _markdown(cell.text) for cell in row)
+                lines.append("| " + " | ".join(cells) + " |")
+        if view.notes:
+            lines += ["", *(f"- {_markdown(note)}" for note in view.notes)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def latex(views: Sequence[TableView]) -> str:
+    """One ``tabular`` per table, notes as paragraphs below; every special character is escaped."""
+    blocks = ["% plain tabular with \\hline: needs no package"]
+    for view in views:
+        lines = [f"\\noindent\\textbf{{{_latex(view.title)}}}\\par\\smallskip"]
+        if view.rows:
+            lines += ["\\noindent\\begin{tabular}{" + "".join(side for _, side in view.columns) + "}", "\\hline"]
+            lines += [" & ".join(_latex(name) for name, _ in view.columns) + " \\\\", "\\hline"]
+            for row in view.rows:
+                cells = (f"\\textbf{{{_latex(cell.text)}}}" if cell.strong else _latex(cell.text) for cell in row)
+                lines.append(" & ".join(cells) + " \\\\")
+            lines += ["\\hline", "\\end{tabular}"]
+        lines += [f"\\par\\smallskip\\noindent {_latex(note)}" for note in view.notes]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def csv(views: Sequence[TableView]) -> str:
+    """The unrounded numbers of all tables as one CSV; an empty field is an undefined number."""
+    frames = [view.data for view in views if len(view.data)]
+    if not frames:
+        return ",".join(views[0].data.columns) + "\n" if views else ""
+    frame = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
+    return frame.map(_inert).to_csv(index=False, lineterminator="\n")
+
+
+def _inert(value: object) -> object:
+    # a spreadsheet would run a text that starts like a formula
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def _markdown(text: str) -> str:
+    text = " ".join(text.split())
+    text = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "[": r"{[}",
+    "]": r"{]}",
+    "\N{MINUS SIGN}": r"$-$",
+    "\N{EN DASH}": "--",
+    "\N{EM DASH}": "---",
+    "\N{PLUS-MINUS SIGN}": r"$\pm$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    "\N{LESS-THAN OR EQUAL TO}": r"$\le$",
+    "\N{GREATER-THAN OR EQUAL TO}": r"$\ge$",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))

@@ -1,0 +1,165 @@
+"""The other tables: pass@k, trends, resampling, and the list of runs with their verdict counts."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from seedwise.report.facts import BASE, Facts
+from seedwise.report.figures import final_rows
+from seedwise.report.layout import Cell, TableView
+from seedwise.report.results import Results, ordered
+from seedwise.report.trends import tick
+from seedwise.report.wording import DASH, known, percent, plain, points, probability, scored, signed
+
+
+def passk_tables(results: Results, facts: Facts) -> list[TableView]:
+    """Macro pass@k of every method, and the secondary family with its own Holm."""
+    means = final_rows(results.means)
+    means = means[means["benchmark"].isna() & means["metric"].str.startswith("pass@")]
+    names = sorted(dict.fromkeys(means["metric"]), key=lambda name: int(name[5:]))
+    tests = results.contrasts[results.contrasts["family"].fillna("").str.startswith("secondary")]
+    views = []
+    for model, setting, methods in results.places():
+        here = (means["model"] == model) & (means["setting"] == setting)
+        value = {(row.method, row.metric): row for row in means[here].itertuples()}
+        tested = tests[(tests["model"] == model) & (tests["setting"] == setting)]
+        family = {row["method"]: row for row in tested.to_dict("records")}
+        metric = next(iter(tested["metric"]), None)
+        extra = ((f"{metric} difference (points)", "r"), ("Adjusted p", "r"), ("Verdict", "l")) if metric else ()
+        rows = tuple(
+            (
+                Cell(method),
+                *(Cell(_passk(value.get((method, name)), name == metric)) for name in names),
+                *(_secondary(family.get(method)) if metric else ()),
+            )
+            for method in ordered(methods, facts.compare.reference)
+        )
+        columns = (("Method", "l"), *((name, "r") for name in names), *extra)
+        title = f"{model}, {setting}: macro pass@k in %"
+        note = "pass@k is the unbiased estimate from n samples; at k = n it only says whether any sample was right."
+        second = f"{metric} is a secondary family: its own Holm, not part of the headline claim." if metric else ""
+        notes = tuple(filter(None, (note, second)))
+        views.append(TableView("passk", title, columns, rows, notes, means[here].reset_index(drop=True)))
+    return views
+
+
+def _passk(row, with_interval: bool) -> str:  # noqa: ANN001 - a row of itertuples has no type
+    if row is None:
+        return DASH
+    return scored(row.mean, row.low, row.high) if with_interval else percent(row.mean)
+
+
+def _secondary(row: dict | None) -> tuple[Cell, Cell, Cell]:
+    if row is None:
+        return Cell(DASH), Cell(DASH), Cell(DASH)
+    shown = Cell(points(row["difference"], row["low"], row["high"]))
+    if not isinstance(row["verdict"], str):
+        return shown, Cell(DASH), Cell(f"not tested: {row['reason']}")
+    return (
+        shown,
+        Cell(probability(row["p_adjusted"])),
+        Cell(row["verdict"], strong=row["verdict"] == "superior", kind=row["verdict"]),
+    )
+
+
+def trend_table(results: Results) -> TableView:
+    """Linear and quadratic contrast along every declared axis."""
+    columns = (
+        ("Method", "l"), ("Setting", "l"), ("Axis", "l"), ("Points", "l"), ("Shape", "l"),
+        ("Estimate (points) [95 %]", "r"), ("df", "r"), ("p", "r"), ("Adjusted p", "r"), ("Remark", "l"),
+    )  # fmt: skip
+    shapes = {1: "linear: per unit of the axis", 2: "quadratic: negative is an inverted U"}
+    rows = []
+    for row in results.trends.to_dict("records"):
+        at = ", ".join(tick(row["axis"], x) for x in json.loads(row["x"]))
+        remark = "; ".join(filter(None, [row["reason"], row["flags"].replace(",", ", ")]))
+        texts = (
+            row["method"], f"{row['model']}, {row['setting']}", row["axis"], at, shapes[row["degree"]],
+            points(row["difference"], row["low"], row["high"]), plain(row["df"]), probability(row["p"]),
+            probability(row["p_adjusted"]), remark,
+        )  # fmt: skip
+        rows.append(tuple(map(Cell, texts)))
+    notes = (
+        "Axes: K as it is; kappa as log2 of the weight ratio e^kappa (shown as that ratio); group size as log2 G. "
+        "Holm over linear and quadratic. A line of two points has no quadratic part.",
+    )
+    empty = () if rows else ("No method has two points on a declared axis.",)
+    return TableView("trends", "Trends of the macro score", columns, tuple(rows), empty or notes, results.trends)
+
+
+def resampling_table(results: Results) -> TableView:
+    """Continuations from before high- and low-entropy windows, by outcome of the original response."""
+    columns = (
+        ("Method", "l"), ("Setting", "l"), ("Original response", "l"), ("Quantity", "l"), ("High entropy", "r"),
+        ("Low entropy", "r"), ("High minus low [95 %]", "r"), ("Problems", "r"), ("Responses", "r"),
+        ("Start high / low (% of length)", "r"), ("Remark", "l"),
+    )  # fmt: skip
+    names = {"reward": "reward (%)", "overlap_tokens": "overlap (tokens)"}
+    rows = []
+    for row in results.resampling.to_dict("records"):
+        scale = 100 if row["quantity"] == "reward" else 1
+        texts = (
+            row["method"], f"{row['model']}, {row['setting']}", row["outcome"], names[row["quantity"]],
+            _times(row["high"], scale), _times(row["low"], scale), _between(row, scale), str(row["problems"]),
+            str(row["responses"]), f"{percent(row['position_high'], 0)} / {percent(row['position_low'], 0)}",
+            row["reason"] or "",
+        )  # fmt: skip
+        rows.append(tuple(map(Cell, texts)))
+    notes = (
+        "Overlap: mean common prefix of two continuations. Intervals are clustered by problem and take the trained "
+        "models as given.",
+    )
+    empty = () if rows else ("No response was resampled: no problem fell into the declared band of difficulty.",)
+    title = "Continuations from high- and low-entropy windows"
+    return TableView("resampling", title, columns, tuple(rows), empty or notes, results.resampling)
+
+
+def _times(value: float | None, scale: int) -> str:
+    return plain(scale * value) if value is not None and known(value) else DASH
+
+
+def _between(row: dict, scale: int) -> str:
+    if not known(row["difference"]):
+        return DASH
+    middle = signed(scale * row["difference"])
+    if not known(row["difference_low"]):
+        return middle
+    return f"{middle} [{signed(scale * row['difference_low'])}, {signed(scale * row['difference_high'])}]"
+
+
+def run_table(results: Results) -> TableView:
+    """Every run at its last checkpoint: answers, and how many were right, unparsed, timed out, cut off."""
+    counts = results.counts
+    last = counts[counts["step"] == counts.groupby("run")["step"].transform("max")]
+    keys = ["run", "model", "method", "setting", "seed"]
+    sums = last.assign(token_sum=last["tokens"] * last["samples"]).groupby(keys, sort=False)
+    data = sums[["samples", "correct", "unparsed", "timeout", "truncated", "token_sum"]].sum()
+    data["step"] = sums["step"].first()
+    planned = results.runs[keys].drop_duplicates("run")
+    every = pd.concat([planned, data.reset_index()[keys]]).drop_duplicates("run")
+    table = every.merge(data.reset_index().drop(columns=keys[1:]), on="run", how="left")
+    columns = (
+        ("Run", "l"), ("Last step", "r"), ("Answers", "r"), ("Correct %", "r"), ("Unparsed %", "r"),
+        ("Timed out %", "r"), ("Cut off %", "r"), ("Tokens", "r"), ("State", "l"),
+    )  # fmt: skip
+    rows = tuple(_run(row) for row in table.to_dict("records"))
+    missing = int(table["samples"].isna().sum())
+    notes = (
+        f"{len(table)} runs, {missing} without scores." if missing else f"{len(table)} runs, all evaluated.",
+        "Tokens: mean length of an answer. Cut off: stopped by the length limit.",
+    )
+    return TableView("runs", "Runs", columns, rows, notes, table.drop(columns="token_sum"))
+
+
+def _run(row: dict) -> tuple[Cell, ...]:
+    n = row["samples"]
+    if not known(n):
+        return (Cell(row["run"]), *[Cell(DASH)] * 7, Cell("no scores"))
+    share = [Cell(percent(row[name] / n)) for name in ("correct", "unparsed", "timeout", "truncated")]
+    state = "untrained model" if row["method"] == BASE else "evaluated"
+    return (
+        Cell(row["run"]), Cell(f"{row['step']:.0f}"), Cell(f"{n:.0f}"), *share, Cell(plain(row["token_sum"] / n)),
+        Cell(state),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Which differences are real: arrays of scores in, small frozen results out."""

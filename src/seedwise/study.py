@@ -1,0 +1,368 @@
+"""The study file: what is compared.  Frozen, checked, and free of torch.
+
+These models are the one source of the YAML defaults, of config/schema.json and of config/README.md.
+``load(path)`` reads a file or raises StudyError, whose text is one line per mistake:
+file, key, value, remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from seedwise.algos.algorithm import Algorithm
+from seedwise.tasks import Task
+
+RESERVED = ("runs", "data", "models")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class StudyError(ValueError):
+    """A study that cannot be run; one line per mistake."""
+
+
+def number(value: object) -> object:
+    """``log 4``, ``"0.1"`` and ``1e-4`` are numbers; everything else is returned as it came."""
+    if isinstance(value, str):
+        text = value.strip()
+        if logarithm := re.fullmatch(r"log\s*\(?\s*([0-9.]+)\s*\)?", text):
+            return math.log(float(logarithm[1]))
+        if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
+            return float(text)
+    return value
+
+
+def _safe(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a safe name: use letters, digits and _, starting with a letter")
+    return name
+
+
+Number = Annotated[float, BeforeValidator(number)]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Name = Annotated[str, BeforeValidator(lambda name: _safe(name) if isinstance(name, str) else name)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Lora(Settings):
+    """A low-rank adapter trained instead of the whole model (peft)."""
+
+    rank: Count = 8
+    alpha: Number = 16.0
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    dropout: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+
+
+class ModelSpec(Settings):
+    """A backbone and how it is spoken to."""
+
+    kind: Literal["embedded", "hub", "folder", "gguf"] = Field(
+        description="embedded: the shipped character-level model; hub: a hub id; folder: a local folder; gguf: a GGUF file"
+    )
+    id: str | None = Field(default=None, description="hub id (kind hub)")
+    revision: str | None = Field(default=None, description="commit or tag, required for kind hub")
+    path: str | None = Field(default=None, description="folder (kinds folder and gguf)")
+    file: str | None = Field(default=None, description="file name inside path (kind gguf)")
+    lora: Lora | None = Field(default=None, description="train an adapter instead of the whole model")
+    template: str = Field(default="{question}", description="prompt, with fields of the problem in braces")
+    chat_template: str | None = Field(
+        default=None, description="null: the prompt as it is; 'tokenizer': the tokenizer's own chat template; else Jinja text"
+    )
+    stop: tuple[str, ...] = Field(default=(), description="tokens that end a completion beside the model's own end token")
+
+    @model_validator(mode="after")
+    def _complete(self) -> ModelSpec:
+        wanted = {"embedded": (), "hub": ("id", "revision"), "folder": ("path",), "gguf": ("path", "file")}[self.kind]
+        for key in ("id", "revision", "path", "file"):
+            if (getattr(self, key) is not None) != (key in wanted):
+                raise ValueError(f"kind {self.kind} {'needs' if key in wanted else 'takes no'} {key!r}")
+        return self
+
+
+class Train(Settings):
+    """One training, the same for every method unless an axis names the setting."""
+
+    steps: Count = Field(default=60, description="optimizer steps")
+    completions: Count = Field(default=64, description="completions of a rollout: prompts x group size")
+    updates_per_rollout: Count = Field(default=1, description="optimizer steps on one rollout")
+    iterations: Count = Field(default=1, description="passes over one rollout")
+    lr: Annotated[Number, Field(gt=0)] = 1e-4
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
+    max_grad_norm: Annotated[Number, Field(ge=0)] = Field(default=1.0, description="0: no clipping of gradients")
+    micro_batch: Count = Field(default=64, description="rows of one forward and backward pass")
+    max_tokens: Count = Field(default=64, description="longest completion")
+    temperature: Annotated[Number, Field(gt=0)] = 1.0
+    top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = Field(default=0, description="0: off")
+    checkpoints: tuple[Count, ...] = Field(default=(20, 40, 60), description="steps at which weights are published")
+    keep: Literal["all", "last", "none"] = Field(default="all", description="checkpoints kept after evaluation")
+    save_every: Count = Field(default=20, description="steps between states a killed training continues from")
+    skip_zero_advantage: Literal["where_exact"] | bool = Field(
+        default="where_exact",
+        description="skip forward and backward of rows whose advantage is exactly 0; true refuses methods where that is not exact",
+    )
+    bf16: bool = False
+    words: tuple[str, ...] = Field(
+        default=("wait", "let", "so", "hmm", "perhaps", "maybe", "alternatively"),
+        description="exploratory words counted per 1,000 tokens",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Train:
+        reuse = self.updates_per_rollout * self.iterations
+        if self.completions % self.updates_per_rollout:
+            raise ValueError(f"completions {self.completions} is not a multiple of updates_per_rollout {self.updates_per_rollout}")
+        rows = self.completions // self.updates_per_rollout
+        if rows > self.micro_batch and rows % self.micro_batch:
+            raise ValueError(f"{rows} rows per optimizer step are not a multiple of micro_batch {self.micro_batch}")
+        if not self.checkpoints or list(self.checkpoints) != sorted(set(self.checkpoints)):
+            raise ValueError(f"checkpoints {list(self.checkpoints)} must be steps in rising order, without repeats")
+        if self.checkpoints[-1] != self.steps:
+            raise ValueError(f"the last of checkpoints {list(self.checkpoints)} must be steps {self.steps}: it is what is compared")
+        for key, steps in {"checkpoints": self.checkpoints, "save_every": (self.save_every,)}.items():
+            if odd := [step for step in steps if step % reuse]:
+                raise ValueError(f"{key} {odd} fall inside a rollout: use multiples of updates_per_rollout x iterations = {reuse}")
+        return self
+
+
+class Evaluate(Settings):
+    """Sampling of every checkpoint on every benchmark, and grading."""
+
+    benchmarks: dict[Name, Task] = Field(min_length=1, description="name -> problems")
+    samples: Count | dict[str, Count] = Field(default=16, description="samples per problem; or benchmark -> samples")
+    temperature: Annotated[Number, Field(ge=0)] = 0.7
+    top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    max_tokens: Count = 96
+    k: tuple[Count, ...] = Field(default=(1, 2, 4, 8, 16), description="k of pass@k; those above the samples are left out")
+
+    @model_validator(mode="after")
+    def _samples_for_all(self) -> Evaluate:
+        if isinstance(self.samples, dict) and set(self.samples) != set(self.benchmarks):
+            raise ValueError(f"samples names {sorted(self.samples)}, benchmarks are {sorted(self.benchmarks)}: name each once")
+        return self
+
+    def samples_of(self, benchmark: str) -> int:
+        return self.samples[benchmark] if isinstance(self.samples, dict) else self.samples
+
+
+class Grading(Settings):
+    """Limits of one verification."""
+
+    time_limit_s: Annotated[Number, Field(gt=0)] = 2.0
+    memory_mb: Count = 2048
+
+
+class Resample(Settings):
+    """The continuation experiment (EAPO, arXiv 2609.33781, table 1): go on from before a high- and a low-entropy window."""
+
+    benchmark: str | None = Field(default=None, description="null: the first benchmark")
+    band: tuple[Share, Share] = Field(default=(0.2, 0.8), description="accuracy of the problems taken")
+    problems: Count = 6
+    responses: Count = Field(default=2, description="correct ones of a problem, and as many incorrect ones")
+    window: Count = Field(default=6, description="tokens")
+    continuations: Count = 8
+    edge: Annotated[Number, Field(ge=0, lt=0.5)] = Field(default=0.2, description="share of the response excluded at each end")
+    apart: Share = Field(default=0.2, description="start positions lie within this share of the length")
+    methods: tuple[str, ...] | None = Field(default=None, description="method points; null: all, and the base")
+
+    @field_validator("band")
+    @classmethod
+    def _band(cls, band: tuple[float, float]) -> tuple[float, float]:
+        if not band[0] < band[1]:
+            raise ValueError(f"band {list(band)} is empty: the first value must be below the second")
+        return band
+
+
+class Primary(Settings):
+    """The comparison that was meant before anything ran."""
+
+    metric: Literal["avg@n"] = "avg@n"
+    family: tuple[str, ...] = Field(min_length=1, description="method points compared with the reference; about four")
+
+
+class Compare(Settings):
+    """Declared before the study runs; hashed into every table's footer."""
+
+    reference: str = Field(description="method point")
+    primary: Primary
+    trends: tuple[str, ...] = Field(default=(), description="ordered axes: K, kappa, group_size")
+    smallest_effect: Annotated[Number, Field(gt=0, lt=1)] = Field(default=0.02, description="score units")
+    alpha: Annotated[Number, Field(gt=0, lt=0.5)] = 0.05
+
+    @property
+    def metric(self) -> str:
+        return self.primary.metric
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return self.primary.family
+
+
+class Block(Settings):
+    """Cells beside the full grid: some method points under other values of the axes."""
+
+    methods: tuple[str, ...] = Field(min_length=1, description="method points")
+    group_size: int | tuple[int, ...] | None = Field(default=None, description="null: as the study")
+    models: tuple[str, ...] | None = None
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] | None = None
+    axes: dict[str, list[Any]] = Field(default_factory=dict, description="as above; beside the study's own")
+
+
+class Study(Settings):
+    """A study file.  ``methods`` holds a preset with its parameters or an expression of parts; lists are grids."""
+
+    study: Name
+    models: dict[Name, ModelSpec] = Field(min_length=1)
+    train_data: Task
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(min_length=1)
+    methods: dict[Name, dict[str, Any]] = Field(min_length=1)
+    group_size: int | tuple[int, ...] = 8
+    axes: dict[str, list[Any]] = Field(default_factory=dict, description="dotted setting -> values, e.g. train.lr")
+    blocks: tuple[Block, ...] = Field(default=(), description="cells beside the full grid")
+    train: Train = Train()
+    evaluate: Evaluate
+    grading: Grading = Grading()
+    resample: Resample = Resample()
+    compare: Compare
+
+    @field_validator("study")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name in RESERVED:
+            raise ValueError(f"{name!r} is reserved: {', '.join(RESERVED)} are folders of results/; take another name")
+        return name
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _whole_seeds(cls, seeds: object) -> object:
+        for position, seed in enumerate(seeds if isinstance(seeds, (list, tuple)) else ()):
+            if type(seed) is not int:
+                raise ValueError(f"seed {position} is {seed!r}: give a whole number")
+        if isinstance(seeds, (list, tuple)) and len(set(seeds)) != len(seeds):
+            raise ValueError(f"{list(seeds)} names a seed twice")
+        return seeds
+
+    @model_validator(mode="after")
+    def _benchmarks_known(self) -> Study:
+        name = self.resample.benchmark
+        if name is not None and name not in self.evaluate.benchmarks:
+            raise ValueError(f"resample.benchmark {name!r} is none of {', '.join(self.evaluate.benchmarks)}")
+        return self
+
+
+class Run(Settings):
+    """One training: everything it depends on, resolved."""
+
+    name: str
+    method: str = Field(description="method point as the study calls it, e.g. qae.K0.4")
+    model_name: str
+    model: ModelSpec
+    algorithm: Algorithm
+    group_size: int
+    seed: int
+    setting: str = Field(description="the axes other than method, model and seed, e.g. G8")
+    axes: dict[str, Any] = Field(description="every axis value: K, kappa, group_size, train.lr, ...")
+    train: Train
+    grading: Grading
+    data: str = Field(description="name of the training problems, with id")
+    base: str = Field(description="name of the model folder, with id")
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("-")[2]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose numbers are numbers (1e-4), whose words are words (no, on), and whose keys are unique."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+        seen: set = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":float", ":int", ":bool", ":timestamp"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+
+
+def load(path: str | Path) -> Study:
+    """Read and check a study file.
+
+    Raises StudyError: one line per mistake with file, key, value and remedy.
+    """
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise StudyError(f"{path}: {error.strerror}: name an existing file, e.g. --config study=config/config.yaml") from None
+    try:
+        content = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with stricter scalars
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else "file"
+        raise StudyError(f"{path}: {where}: {getattr(error, 'problem', error)}: mend the YAML") from None
+    if not isinstance(content, dict):
+        raise StudyError(f"{path}: a study is a mapping of keys, this file holds {type(content).__name__}")
+    return parse(content, path)
+
+
+def parse(content: dict, path: str | Path = "study") -> Study:
+    """A study from a mapping.  Raises StudyError naming ``path``."""
+    try:
+        return Study.model_validate(content)
+    except ValidationError as error:
+        lines = dict.fromkeys(f"{path}: {line}" for line in map(_line, error.errors(), [content] * error.error_count()))
+        raise StudyError("\n".join(lines)) from None
+
+
+def _line(error: Any, content: dict) -> str:
+    where = [str(part) for part in error["loc"] if not _is_branch(part, content)]
+    key, value = ".".join(where) or "study", error["input"]
+    if error["type"] == "extra_forbidden":
+        return f"{key}: unknown key{_nearest(error['loc'])}"
+    if error["type"] == "missing":
+        return f"{key}: missing: add it (config/README.md lists every key)"
+    shown = "" if isinstance(value, (dict, Settings)) else f" {value!r}:"
+    return f"{key}:{shown} {error['msg'].removeprefix('Value error, ')}"
+
+
+def _is_branch(part: Any, content: dict) -> bool:
+    # pydantic puts names of union branches (reasoning_gym, tuple[int, ...]) into the location
+    return isinstance(part, str) and (part in ("reasoning_gym", "jsonl", "int", "bool") or "[" in part)
+
+
+def _nearest(location: tuple) -> str:
+    model: Any = Study
+    for part in location[:-1]:
+        field = getattr(model, "model_fields", {}).get(part)
+        model = field.annotation if field is not None else None
+    names = list(getattr(model, "model_fields", {}))
+    close = difflib.get_close_matches(str(location[-1]), names, 1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; the keys here are {', '.join(names)}" if names else ": remove it"

@@ -1,0 +1,216 @@
+"""What happened at each step, as rows of METRICS.
+
+Dimension key:  P prompts, G samples of one prompt.
+
+Conventions.  Steps count from 1.  What is known of a rollout is recorded at the first optimizer step
+that uses it, what is known of an update at every step.  Shares are of responses, groups or tokens, as
+the name says, and lie in 0..1.  Entropy is that of the policy that generated the response, in nats over
+the whole vocabulary at the training temperature, averaged over tokens; every response counts, also
+those that are left out of the update, or comparisons across sparsity would be biased by selection.
+A quantity that does not exist in a step is null with the reason.
+
+A group is flat when all of its answers are correct or none is.  Of the others it is hard when at least
+``gate`` of its answers are wrong, else easy; ``gate`` is the K of the algorithm's quantile part, and
+one half without one.
+
+Wall-clock times differ between reruns, so they are kept apart, in the same schema.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from seedwise import tables
+
+if TYPE_CHECKING:
+    from seedwise.algos.algorithm import Algorithm
+    from seedwise.trainer.rollout import Row
+
+Value = tuple[float | None, str | None]  # (value, why it is null)
+
+SIGNS = ("positive", "zero", "negative")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the algorithm made of a rollout, over all processes; row-major lists of P x G values.
+
+    rewards, advantages: of each response.  h_at: shares of response tokens with entropic h at 0 and at 1.
+    """
+
+    rewards: Sequence[float]
+    advantages: Sequence[float]
+    h_at: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Updated:
+    """One optimizer step, over all processes.
+
+    loss: summed over micro-batches.  gradient_norm: before clipping.  clipped: shares of response tokens
+    held back by the low and the high bound, None where the surrogate has no such bounds.
+    trained_tokens: response tokens that went through forward and backward.
+    """
+
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    clipped: tuple[float, float] | None
+    trained_tokens: int
+
+
+@dataclass
+class Records:
+    """The metrics and times of a run so far.
+
+    group_size: G.  gate: see above.  words: exploratory words.  totals: tokens generated and trained so far.
+    """
+
+    group_size: int
+    gate: float
+    words: tuple[str, ...]
+    metrics: list[dict] = field(default_factory=list)
+    timing: list[dict] = field(default_factory=list)
+    totals: dict[str, int] = field(default_factory=lambda: {"generated_tokens": 0, "trained_tokens": 0})
+
+    def rollout(self, step: int, rows: Sequence[Row], learned: Learned) -> None:
+        """Record a rollout of all processes: ``rows`` in the order of ``learned``'s lists."""
+        G = self.group_size
+        correct = [row.verdict == "correct" for row in rows]
+        generated = sum(row.tokens for row in rows)
+        self._add(
+            step,
+            {
+                "reward": _mean(learned.rewards),
+                "correct_share": _mean(correct),
+                **_entropies(rows, learned.advantages),
+                **_signs(learned.advantages),
+                "advantage_mass": _finite(sum(abs(value) for value in learned.advantages)),
+                **_groups([sum(correct[i : i + G]) for i in range(0, len(rows), G)], G, self.gate),
+                **_saturation(learned.h_at),
+                **_words(rows, self.words),
+                "length_tokens": _mean([row.tokens for row in rows]),
+                "truncated_share": _mean([row.stop == "length" for row in rows]),
+                "unparsed_responses": (sum(row.verdict == "unparsed" for row in rows), None),
+                "timeout_responses": (sum(row.verdict == "timeout" for row in rows), None),
+                **self._tokens("generated_tokens", generated),
+            },
+        )
+
+    def update(self, step: int, done: Updated) -> None:
+        """Record an optimizer step."""
+        why = "the surrogate has no clip bounds"
+        low, high = done.clipped if done.clipped else (None, None)
+        self._add(
+            step,
+            {
+                "loss": _finite(done.loss),
+                "gradient_norm": _finite(done.gradient_norm),
+                "learning_rate": _finite(done.learning_rate),
+                "clip_low_share": (low, None if low is not None else why),
+                "clip_high_share": (high, None if high is not None else why),
+                **self._tokens("trained_tokens", done.trained_tokens),
+            },
+        )
+
+    def time(self, step: int, seconds: dict[str, float]) -> None:
+        """Record wall-clock times, s, by name."""
+        self.timing += [{"step": step, "name": name, "value": s, "reason": None} for name, s in seconds.items()]
+
+    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """(metrics, timing) in the columns of METRICS."""
+        columns = [column[0] for column in tables.METRICS.columns]
+        return tuple(pd.DataFrame(rows, columns=columns) for rows in (self.metrics, self.timing))  # type: ignore[return-value]
+
+    def restore(self, metrics: pd.DataFrame, timing: pd.DataFrame, totals: dict[str, int]) -> None:
+        """Go on from records saved earlier."""
+        self.metrics, self.timing, self.totals = _rows(metrics), _rows(timing), dict(totals)
+
+    def _tokens(self, name: str, tokens: int) -> dict[str, Value]:
+        self.totals[name] += tokens
+        return {name: (tokens, None), f"{name}_total": (self.totals[name], None)}
+
+    def _add(self, step: int, values: dict[str, Value]) -> None:
+        self.metrics += [
+            {"step": step, "name": name, "value": None if value is None else float(value), "reason": reason}
+            for name, (value, reason) in values.items()
+        ]
+
+
+def gate(algorithm: Algorithm) -> float:
+    """Share of wrong answers from which a group counts as hard: the K of the baseline's quantile, else 1/2."""
+    return next((part.K for part in algorithm.baseline if hasattr(part, "K")), 0.5)
+
+
+def exploratory(text: str, words: Iterable[str]) -> dict[str, int]:
+    """How often each word stands in the text, as a whole word in any case (``so`` is not in ``sober``)."""
+    return {word: len(re.findall(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)) for word in words}
+
+
+def _entropies(rows: Sequence[Row], advantages: Sequence[float]) -> dict[str, Value]:
+    found = {"entropy_nats": _token_mean(rows, "no response in this step")}
+    for sign in SIGNS:
+        some = [row for row, value in zip(rows, advantages, strict=True) if _sign(value) == sign]
+        found[f"entropy_nats_{sign}"] = _token_mean(some, f"no response with {sign} advantage in this step")
+    return found
+
+
+def _token_mean(rows: Sequence[Row], why_none: str) -> Value:
+    if not rows:
+        return None, why_none
+    sums = [row.entropy_nats for row in rows if row.entropy_nats is not None]
+    if len(sums) < len(rows):
+        return None, "the engine gives no entropy over the whole vocabulary"
+    return _finite(math.fsum(sums) / sum(row.tokens for row in rows))
+
+
+def _signs(advantages: Sequence[float]) -> dict[str, Value]:
+    return {f"{sign}_advantage_share": _mean([_sign(value) == sign for value in advantages]) for sign in SIGNS}
+
+
+def _sign(value: float) -> str:
+    return "positive" if value > 0 else "negative" if value < 0 else "zero"
+
+
+def _groups(n1_P: list[int], G: int, gate: float) -> dict[str, Value]:
+    """Shares of groups by their number of correct answers."""
+    flat = [n1 in (0, G) for n1 in n1_P]
+    # G - n1 >= gate G, not p <= 1 - gate: that misfires in floating point
+    hard = [not level and G - n1 >= gate * G - 1e-9 for n1, level in zip(n1_P, flat, strict=True)]
+    easy = [not level and not low for level, low in zip(flat, hard, strict=True)]
+    shares = {"flat_group_share": flat, "hard_group_share": hard, "easy_group_share": easy}
+    histogram = {f"groups_with_{n1}_of_{G}_correct_share": [found == n1 for found in n1_P] for n1 in range(G + 1)}
+    return {name: _mean(values) for name, values in {**shares, **histogram}.items()}
+
+
+def _saturation(h_at: tuple[float, float] | None) -> dict[str, Value]:
+    names = ("entropic_h_at_low_share", "entropic_h_at_high_share")
+    values = h_at or (None, None)
+    why = None if h_at else "the credit rule has no h"
+    return {name: (value, why) for name, value in zip(names, values, strict=True)}
+
+
+def _words(rows: Sequence[Row], words: tuple[str, ...]) -> dict[str, Value]:
+    tokens = sum(row.tokens for row in rows)
+    counts = [exploratory(row.text, words) for row in rows]
+    by_word = {word: sum(count[word] for count in counts) for word in words}
+    rates = {f"{word}_per_1000_tokens": (1000 * count / tokens, None) for word, count in by_word.items()}
+    return {"words_per_1000_tokens": (1000 * sum(by_word.values()) / tokens, None), **rates}
+
+
+def _mean(values: Sequence[float]) -> Value:
+    return _finite(math.fsum(values) / len(values)) if values else (None, "no response in this step")
+
+
+def _finite(value: float) -> Value:
+    return (value, None) if math.isfinite(value) else (None, f"not finite: {value}")
+
+
+def _rows(frame: pd.DataFrame) -> list[dict]:
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")

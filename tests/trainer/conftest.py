@@ -1,0 +1,95 @@
+"""A model of a few thousand weights, problems it sometimes solves by chance, and runs on them."""
+
+import json
+
+import pandas as pd
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, set_seed
+
+from seedwise.algos import algorithm as presets
+from seedwise.study import Grading, ModelSpec, Run, Train
+
+torch.set_num_threads(1)
+CHARACTERS = [*"01#+="]
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """Random weights and a tokenizer with a token per character: noughts, ones, and # before the answer."""
+    vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *CHARACTERS])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    inner.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+    set_seed(0)
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(vocabulary),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=16,
+            max_position_embeddings=64,
+            tie_word_embeddings=True,
+            pad_token_id=0,
+            eos_token_id=1,
+            bos_token_id=None,
+        )
+    )
+    folder = tmp_path_factory.mktemp("model")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def problems():
+    """Ten sums of two bits; a completion's answer is what follows its last #."""
+    metadata = json.dumps({"answer_rule": {"rule": "marker", "marker": "#"}, "entry": {}})
+    sums = [("0+0=", "0"), ("0+1=", "1"), ("1+0=", "1"), ("00+0=", "0"), ("0+01=", "1"), ("10+0=", "10")]
+    return pd.DataFrame(
+        {
+            "problem": f"sum-{i}",
+            "prompt": prompt,
+            "answer": answer,
+            "source": "by hand",
+            "verifier": "math_verify",
+            "difficulty": None,
+            "metadata": metadata,
+        }
+        for i, (prompt, answer) in enumerate(sums)
+    )
+
+
+@pytest.fixture(scope="session")
+def make_run():
+    """A run of 4 steps of 16 completions, with any setting of ``train`` and ``model`` replaced."""
+
+    def make(algorithm=None, *, lora=None, seed=0, group_size=8, **train):
+        settings = {
+            "steps": 4, "completions": 16, "micro_batch": 8, "max_tokens": 6, "lr": 1e-2,
+            "checkpoints": (2, 4), "save_every": 2, "words": ("0", "wait"),
+        }  # fmt: skip
+        return Run(
+            name=f"tiny.s{seed}-00000000",
+            method="tiny",
+            model_name="tiny",
+            model=ModelSpec(kind="folder", path="here", lora=lora),
+            algorithm=algorithm or presets.clip_higher(),
+            group_size=group_size,
+            seed=seed,
+            setting=f"G{group_size}",
+            axes={},
+            train=Train(**{**settings, **train}),
+            grading=Grading(),
+            data="sums-00000000",
+            base="tiny-00000000",
+        )
+
+    return make

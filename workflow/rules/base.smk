@@ -1,0 +1,9 @@
+rule base:
+    output:
+        "results/models/{model}/files.json",
+    log:
+        "results/logs/base/{model}.log",
+    params:
+        id="{model}",
+    shell:
+        "seedwise base {params.id:q} --study {config[study]:q} > {log:q} 2>&1"

@@ -1,0 +1,11 @@
+rule analyse:
+    input:
+        ancient(ANALYSED),
+    output:
+        LAYOUT.marker("analysis"),
+    log:
+        f"results/logs/{NAME}.analyse.log",
+    params:
+        id=LAYOUT.analysis_id,
+    shell:
+        "seedwise analyse --study {config[study]:q} > {log:q} 2>&1"

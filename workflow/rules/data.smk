@@ -1,0 +1,11 @@
+rule data:
+    input:
+        ancient(excluded_problems),
+    output:
+        "results/data/{problems}.parquet",
+    log:
+        "results/logs/data/{problems}.log",
+    params:
+        id="{problems}",
+    shell:
+        "seedwise data {params.id:q} --study {config[study]:q} > {log:q} 2>&1"

@@ -1,0 +1,25 @@
+# The sample files lie beside the record, undeclared: they are a store that is added to, never deleted.
+rule sample:
+    input:
+        ancient(sampling_inputs),
+    output:
+        "results/runs/{run}/samples/{id}.json",
+    log:
+        "results/logs/sample/{run}.{id}.log",
+    params:
+        id="{run}",
+    shell:
+        "seedwise sample {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+
+
+rule score:
+    input:
+        ancient(scoring_inputs),
+    output:
+        "results/runs/{run}/evals/{id}/scores.parquet",
+    log:
+        "results/logs/score/{run}.{id}.log",
+    params:
+        id="{run}",
+    shell:
+        "seedwise score {params.id:q} --study {config[study]:q} > {log:q} 2>&1"

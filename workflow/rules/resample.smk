@@ -1,0 +1,11 @@
+rule resample:
+    input:
+        ancient(resampling_inputs),
+    output:
+        "results/runs/{run}/resample/{id}.parquet",
+    log:
+        "results/logs/resample/{run}.{id}.log",
+    params:
+        id="{run}",
+    shell:
+        "seedwise resample {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
