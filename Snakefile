@@ -15,3 +15,4 @@ rule all:
     input:
         LAYOUT.report,
         LAYOUT.marker("report"),
+        LAYOUT.marker("tracking"),

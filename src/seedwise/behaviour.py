@@ -1,7 +1,7 @@
 """Behaviour ids: a digest of the code a result rests on.
 
 Code counts as its syntax tree without comments and docstrings, so touching a file or rewording a
-comment changes nothing.  Training modules count whole; a part of an algorithm counts by its class and
+comment changes nothing.  The modules of a stage count whole, found by following imports; a part of an algorithm counts by its class and
 by every name of our own code it reaches, so editing one credit rule makes new runs of that rule only.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from seedwise.identity import digest
@@ -17,26 +17,22 @@ from seedwise.identity import digest
 ROOT = Path(__file__).parent
 PACKAGE = __name__.rpartition(".")[0]
 
-TASKS = ("tasks/",)
-MODELS = ("models/load.py", "models/prompts.py", "models/embedded.py")
-GRADING = ("grading/",)
-ENGINES = ("engines/",)
-TRAINING = (
-    "trainer/adapter.py",
-    "trainer/records.py",
-    "trainer/run.py",
-    "algos/views.py",
-    "algos/part.py",
-    "identity.py",
-    *MODELS,
-    *GRADING,
-    *ENGINES,
-)
-SAMPLING = ("evals/samples.py", "identity.py", *MODELS, *ENGINES)
-SCORING = ("evals/scores.py", *GRADING)
-RESAMPLING = ("evals/windows.py", "evals/continuations.py", *SAMPLING, *GRADING)
-ANALYSIS = ("stats/", "report/analysis.py", "evals/scores.py", "evals/resampling.py", "tables.py")
-RENDERING = ("report/", *ANALYSIS)
+# Where each stage's code begins; every module of ours that it imports counts with it.
+TASKS = ("tasks",)
+MODELS = ("models.load", "models.prompts")
+GRADER = ("grading.pool", "grading.worker")  # the worker is started by name
+TRAINING = ("trainer.run", *GRADER, *MODELS)
+SAMPLING = ("evals.samples", "engines.transformers", *MODELS)
+SCORING = ("evals.scores", *GRADER)
+RESAMPLING = ("evals.continuations", *SAMPLING, *SCORING)
+ANALYSIS = ("report.build:analyse", "evals.resampling")
+RENDERING = ("report.build",)
+
+# Not followed: parts count one by one (of_parts); a study's values are in the identity themselves;
+# tables checks what is written and computes nothing; the tracker only mirrors.
+# Building problems asks the grader only whether a gold answer can be read.
+APART_FROM_DATA = ("grading",)
+APART = ("algos", "study", "grid", "layout", "tables", "trainer.tracking", "trainer.passing", "trainer.journal", "trainer.lease")
 
 
 class _Strip(ast.NodeTransformer):
@@ -64,15 +60,53 @@ def tree(path: Path) -> ast.Module:
 
 
 @functools.cache
-def of_modules(paths: tuple[str, ...], root: Path = ROOT) -> dict[str, str]:
-    """file -> digest of its tree.  ``paths`` are relative to the package; one ending in / stands for every module in it.
+def of_modules(entries: tuple[str, ...], root: Path = ROOT, apart: tuple[str, ...] = APART) -> dict[str, str]:
+    """module -> digest of its tree, for the entry modules and all of ours that they import, inside functions too.
 
+    Modules in ``apart`` are not followed.  An entry ``module:function`` follows that function only.  Imports for type checking alone do not count.
     Computed once per process, as of_definition is.
     """
-    files = []
-    for path in paths:
-        files += sorted((root / path).glob("*.py")) if path.endswith("/") else [root / path]
-    return {str(file.relative_to(root)): digest(ast.dump(tree(file))) for file in files}
+    found: dict[str, str] = {}
+    waiting = list(entries)
+    while waiting:
+        entry = waiting.pop()
+        module, _, function = entry.partition(":")
+        path = _file(module, root)
+        if entry in found or path is None or (entry not in entries and _within(module, apart)):
+            continue
+        node = tree(path) if not function else _names(f"{PACKAGE}.{module}", root)[0][function]
+        found[entry] = digest(ast.dump(node))
+        waiting += [name.removeprefix(PACKAGE + ".") for name in _imported(node, tree(path) if function else None)]
+    return found
+
+
+def _within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in packages)
+
+
+def _file(module: str, root: Path) -> Path | None:
+    """The file of a module (of a package: its __init__), or None for a name that is not a module."""
+    place = root / module.replace(".", "/")
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()), None)
+
+
+def _imported(node: ast.AST, module: ast.Module | None) -> Iterator[str]:
+    """Modules of ours that a tree imports; of a function's tree also the module's imports that it names."""
+    used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} if module else None
+    for item in _running(node) if module is None else [*_running(node), *_running(module)]:
+        if isinstance(item, ast.ImportFrom) and item.module and f"{item.module}.".startswith(PACKAGE + "."):
+            names = [alias for alias in item.names if used is None or (alias.asname or alias.name) in used]
+            yield from [item.module, *(f"{item.module}.{alias.name}" for alias in names)] if names else []
+        elif isinstance(item, ast.Import):
+            yield from (alias.name for alias in item.names if alias.name.startswith(PACKAGE + "."))
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under ``if TYPE_CHECKING:``."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING"):
+            yield from _running(child)
 
 
 @functools.cache

@@ -68,13 +68,16 @@ def analyse(study: StudyFile = DEFAULT) -> None:
 @app.command()
 def report(study: StudyFile = DEFAULT) -> None:
     """Write tables, figures and report.html of a study."""
-    stages.report(layouts.read(study))
+    typer.echo(f"report: {stages.report(layouts.read(study)).absolute()}")
 
 
 @app.command()
-def sync(study: StudyFile = DEFAULT) -> None:
+def sync(
+    study: StudyFile = DEFAULT,
+    record: Annotated[Path | None, typer.Option(help="write the outcome here; a store that refuses is then no failure")] = None,
+) -> None:
     """Mirror what is new in the study's files to MLflow."""
-    typer.echo(stages.sync(layouts.read(study)))
+    typer.echo(stages.sync(layouts.read(study), record))
 
 
 @app.command()
@@ -87,19 +90,13 @@ def docs(check: Annotated[bool, typer.Option(help="fail when stale, write nothin
         raise stages.StageError(f"{', '.join(map(str, stale))}: stale: run seedwise docs")
 
 
-def _expected() -> tuple[type[Exception], ...]:
-    """Errors whose text is meant for the user: one line, no traceback."""
-    from seedwise.study import StudyError
-    from seedwise.tables import TableError
-
-    return (StudyError, TableError, stages.StageError)
-
-
 def main() -> None:
-    """Entry point: mistakes of the user end in one line and exit code 2."""
+    """Entry point: an error of one of our own types is meant for the user: its text, no traceback, exit code 2."""
     try:
         app()
-    except _expected() as error:
+    except Exception as error:
+        if not type(error).__module__.startswith("seedwise."):
+            raise
         print(f"seedwise: {error}", file=sys.stderr)
         sys.exit(2)
 

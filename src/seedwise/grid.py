@@ -323,10 +323,14 @@ def _base(study: Study, spec: ModelSpec) -> Base:
 def data_name(study: Study, spec: ModelSpec, benchmark: str | None) -> str:
     """Name with id of a file of problems: the training problems, or a benchmark."""
     task = study.train_data if benchmark is None else study.evaluate.benchmarks[benchmark]
-    content = [fingerprint(task), spec.template, behaviour.of_modules(behaviour.TASKS)]
+    content = [fingerprint(task), spec.template, _data_behaviour()]
     if benchmark is not None:  # a benchmark leaves out every training problem
         content.append(data_name(study, spec, None))
     return f"{benchmark or 'train'}-{digest(content)[:8]}"
+
+
+def _data_behaviour() -> dict[str, str]:
+    return behaviour.of_modules(behaviour.TASKS, apart=(*behaviour.APART, *behaviour.APART_FROM_DATA))
 
 
 def _problems(study: Study, spec: ModelSpec) -> Iterator[Problems]:

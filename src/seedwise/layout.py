@@ -96,8 +96,7 @@ class Layout:
         read += sorted(self._key(path) for subject in self.subjects if (path := self.continuations(subject)))
         rows = [[run.model_name, run.method, run.setting, name] for name, run in self.grid.runs.items()]
         declared = self.grid.study.compare.model_dump(mode="json")
-        k = list(self.grid.study.evaluate.k)
-        return digest([read, sorted(rows), self.grid.base_of, declared, k, self._code["analysis"]])[:8]
+        return digest([read, sorted(rows), self.grid.base_of, declared, self._code["analysis"]])[:8]
 
     @cached_property
     def report_id(self) -> str:
@@ -105,7 +104,7 @@ class Layout:
 
     def marker(self, stage: str) -> Path:
         """A record whose name holds the id of the stage; the stage keeps only the newest, so it exists only while it is true."""
-        identity = {"analysis": self.analysis_id, "report": self.report_id}[stage]
+        identity = {"analysis": self.analysis_id, "report": self.report_id, "tracking": self.report_id}[stage]
         return self.folder / stage / f"{identity}.json"
 
     def _key(self, path: Path) -> str:

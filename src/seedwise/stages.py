@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seedwise import behaviour, tables
 from seedwise.grid import training_behaviour
-from seedwise.identity import file_digest
+from seedwise.identity import digest, file_digest
 from seedwise.layout import WORK, Layout
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
 
 def data(layout: Layout, name: str) -> None:
     """Build one file of problems; a benchmark shares no problem with the training data."""
-    from seedwise.tasks import check_overlap, problems
+    from seedwise.tasks import check_overlap, contents, problems
 
     item = layout.grid.problems[name]
     if item.exclude is None:
         rows = problems(item.task, item.template)
     else:
         train = tables.read(tables.PROBLEMS, layout.problems(item.exclude))
-        rows = problems(item.task, item.template, exclude=frozenset(train["prompt"]))
+        rows = problems(item.task, item.template, exclude=contents(train.to_dict("records")))
         check_overlap(train.to_dict("records"), {item.label: rows})
     tables.write(tables.PROBLEMS, rows, layout.problems(name))
 
@@ -121,7 +121,7 @@ def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
             model, tokenizer = load(checkpoint)
         else:
             model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
-    return Transformers(model, tokenizer), tokenizer
+    return Transformers(model, tokenizer, batch=512), tokenizer
 
 
 def sample(layout: Layout, subject: str) -> None:
@@ -254,7 +254,6 @@ def analyse(layout: Layout) -> None:
         pd.concat(windows, ignore_index=True) if windows else None,
         layout.grid.study.compare,
         layout.folder,
-        k=layout.grid.study.evaluate.k,
     )
     _mark(layout, "analysis")
 
@@ -266,3 +265,100 @@ def _mark(layout: Layout, stage: str) -> None:
         old.unlink()
     study = layout.grid.study
     write_record(marker, {"study": study.model_dump(mode="json"), "subjects": sorted(layout.subjects), "notes": layout.grid.notes})
+
+
+def report(layout: Layout) -> Path:
+    """Write tables, figures and report.html of an analysed study; returns the page."""
+    import pandas as pd
+
+    from seedwise.report.build import render
+
+    curves = [tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs]
+    page = render(layout.folder, pd.concat(curves, ignore_index=True), facts(layout), samples=_answers(layout))
+    _mark(layout, "report")
+    return page
+
+
+def facts(layout: Layout) -> dict[str, Any]:
+    """What the report prints beside the tables (report.facts.Facts)."""
+    study = layout.grid.study
+    stacks = {json.dumps(_stack(layout, name), sort_keys=True) for name in layout.grid.runs}
+    if len(stacks) > 1:
+        raise StageError(
+            f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
+            f"{' | '.join(sorted(stacks))}: train them again on one"
+        )
+    shared = stacks.pop()
+    train = study.train
+    return {
+        "study": study.study,
+        "compare": study.compare,
+        "compare_hash": digest(study.compare.model_dump(mode="json"))[:16],
+        "seed_varies": ("order of prompts", "sampling of rollouts", "initial weights of an adapter"),
+        "seed_fixed": ("backbone weights", "training problems", "benchmark problems", "streams of one seed between methods"),
+        "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
+        "versions": {key: str(value) for key, value in json.loads(shared).items()},
+        "settings": {
+            "models": ", ".join(study.models),
+            "training problems": f"{study.train_data.task}, {len(tables.read(tables.PROBLEMS, _any_data(layout)))} problems",
+            "optimizer steps": str(train.steps),
+            "completions per rollout": str(train.completions),
+            "learning rate": f"{train.lr:g}",
+            "evaluation": f"temperature {study.evaluate.temperature:g}, at most {study.evaluate.max_tokens} tokens",
+        },
+    }
+
+
+def _any_data(layout: Layout) -> Path:
+    return layout.problems(next(iter(layout.grid.runs.values())).data)
+
+
+def _stack(layout: Layout, name: str) -> dict[str, Any]:
+    """Versions and device a run was trained with, from its spec.json."""
+    return json.loads((layout.run(name) / "spec.json").read_text())["stack"]
+
+
+def _answers(layout: Layout) -> pd.DataFrame:
+    """Samples of the last checkpoints of every method's first seed, with prompt, verdict and answer."""
+    import pandas as pd
+
+    key, frames, seen = ["step", "benchmark", "problem", "sample"], [], set()
+    for name in layout.subjects:
+        run = layout.grid.runs.get(name)
+        place = (run.model_name, run.method, run.setting) if run else (name,)
+        if place in seen:
+            continue
+        seen.add(place)
+        scores = tables.read(tables.SCORES, layout.scores(name))
+        scores = scores[scores["step"] == layout.steps(name)[-1]]
+        for benchmark, path in layout.samples(name).items():
+            problems = tables.read(tables.PROBLEMS, layout.problems(layout.benchmarks(name)[benchmark]))
+            drawn = tables.read(tables.SAMPLES, path).merge(scores[[*key, "verdict", "answer"]], on=key)
+            frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
+    return pd.concat(frames, ignore_index=True)
+
+
+def sync(layout: Layout, record: Path | None = None) -> str:
+    """Mirror what is new to MLflow; returns what was done, in a line.
+
+    With ``record`` a store that refuses is no failure: the outcome is written there, and a later sync completes it.
+    """
+    from seedwise.trainer import tracking
+
+    try:
+        done = tracking.sync(store(layout), layout.grid.study.study, layout.root, wait_s=60.0, runs=runs_table(layout))
+        outcome, complete = str(done), True
+    except tracking.TrackingError as error:
+        if record is None:
+            raise StageError(str(error)) from None
+        outcome, complete = str(error), False
+    if record is not None:
+        for old in record.parent.glob("*.json"):
+            old.unlink()
+        write_record(record, {"complete": complete, "outcome": outcome})
+    return outcome
+
+
+def store(layout: Layout) -> str:
+    """The MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in results/."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(layout.root / 'mlflow.db').absolute()}"

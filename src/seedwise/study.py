@@ -146,7 +146,6 @@ class Evaluate(Settings):
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0
     max_tokens: Count = 96
-    k: tuple[Count, ...] = Field(default=(1, 2, 4, 8, 16), description="k of pass@k; those above the samples are left out")
 
     @model_validator(mode="after")
     def _samples_for_all(self) -> Evaluate:
@@ -172,7 +171,7 @@ class Resample(Settings):
     band: tuple[Share, Share] = Field(default=(0.2, 0.8), description="accuracy of the problems taken")
     problems: Count = 6
     responses: Count = Field(default=2, description="correct ones of a problem, and as many incorrect ones")
-    window: Count = Field(default=6, description="tokens")
+    window: Count = Field(default=4, description="tokens")
     continuations: Count = 8
     edge: Annotated[Number, Field(ge=0, lt=0.5)] = Field(default=0.2, description="share of the response excluded at each end")
     apart: Share = Field(default=0.2, description="start positions lie within this share of the length")

@@ -37,7 +37,7 @@ def test_leave_one_out_by_hand():
 
 
 def test_leave_one_out_of_one_is_refused():
-    with pytest.raises(ValueError, match="set group_size 1 to 2 or more"):
+    with pytest.raises(ValueError, match="group_size is 1, use 2 or more"):
         alone(LeaveOneOut(), [1.0])
 
 
@@ -136,11 +136,13 @@ def test_linear_interpolation_activates_both_signs_where_the_order_statistic_doe
     assert not min(order) < 0 < max(order)
 
 
-def test_linear_interpolation_leaves_dust_and_the_order_statistic_none():
-    rewards_PG = torch.tensor([[1.0] * 9 + [0.0] * 7])  # float32, G = 16, K = 0.4: place 6 up to rounding
-    dust, exact = (Quantile(K=0.4, interpolation=how).threshold(rewards_PG).item() for how in ("linear", "order"))
-    assert 0 < dust < 1e-6
-    assert exact == 0
+@pytest.mark.parametrize("K", [0.2, 0.4, 0.6, 0.8])
+def test_interpolations_agree_where_the_place_is_whole(K):
+    # the paper's G = 16: K * 15 = 3, 6, 9, 12
+    rewards_PG = torch.ones(15, 16).tril()
+    linear_P1, order_P1 = (Quantile(K=K, interpolation=how).threshold(rewards_PG) for how in ("linear", "order"))
+    torch.testing.assert_close(linear_P1, order_P1, atol=1e-6, rtol=0)
+    assert set(order_P1.flatten().tolist()) == {0.0, 1.0}, "the order statistic is exactly a reward"
 
 
 def test_masks_by_hand():

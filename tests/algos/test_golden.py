@@ -8,9 +8,10 @@ from algos.made import advantages, by_id, doubles, golden, groups, loss_view, st
 
 from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.baseline import DivideByGroupStd, GroupMean, LeaveOneOut, NegMask, PosMask, Quantile
-from seedwise.algos.credit import Entropic, normalised, pooled_quantiles
+from seedwise.algos.credit import Entropic, normalised
 from seedwise.algos.objective import Clipped, Gspo, PerSequence, PerToken, kl_divergence
 from seedwise.algos.overlong import SoftOverlong
+from seedwise.algos.views import pooled_quantiles
 
 # golden values have ten digits after the point
 TEN_DIGITS = 6e-11

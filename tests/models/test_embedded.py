@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from itertools import islice
 from random import Random
+from statistics import mean
 
 import pytest
 import reasoning_gym
@@ -97,34 +98,41 @@ def test_hasty_answers_are_wrong_by_construction_and_careful_ones_are_not():
     assert 0.88 < share["careful"] < 0.97
 
 
-def test_what_reinforcement_learning_finds_in_the_base(shipped):
-    model, tokenizer = shipped
+@pytest.fixture(scope="module")
+def prompts_and_answers():
     problems = reasoning_gym.create_dataset(
-        "chain_sum", seed=777, size=128, min_terms=4, max_terms=6, min_digits=1, max_digits=1, allow_negation=False
+        "chain_sum", seed=777, size=96, min_terms=4, max_terms=6, min_digits=1, max_digits=1, allow_negation=False
     )
-    prompts = [p["metadata"]["expression"].replace(" ", "") + "=" for p in problems]
-    batch = tokenizer([p for p in prompts for _ in range(4)], return_tensors="pt", padding=True)
+    return [(p["metadata"]["expression"].replace(" ", "") + "=", p["answer"]) for p in problems for _ in range(4)]
+
+
+def sampled(model, tokenizer, prompts, temperature):
+    """Completions of at most 64 tokens as (texts, mask of all tokens, ids of all tokens, prompt width)."""
+    batch = tokenizer(prompts, return_tensors="pt", padding=True)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        sampled = model.generate(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            max_new_tokens=64,
-        )
-        width = batch.input_ids.shape[1]
-        mask = torch.cat([batch.attention_mask, (sampled[:, width:] != tokenizer.pad_token_id).long()], 1)
-        logp = model(input_ids=sampled, attention_mask=mask).logits[:, width - 1 : -1].log_softmax(-1)
+        ids = model.generate(**batch, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=64)
+    width = batch["input_ids"].shape[1]
+    mask = torch.cat([batch["attention_mask"], (ids[:, width:] != tokenizer.pad_token_id).long()], 1)
+    return tokenizer.batch_decode(ids[:, width:], skip_special_tokens=True), mask, ids, width
+
+
+def test_careful_pays_and_the_base_is_in_between(shipped, prompts_and_answers):
+    texts, *_ = sampled(*shipped, [p for p, _ in prompts_and_answers], temperature=0.7)
+    right = [text.rsplit("#", 1)[-1] == answer for text, (_, answer) in zip(texts, prompts_and_answers, strict=True)]
+    careful = ["=" in text for text in texts]
+    assert 0.35 < mean(right) < 0.65
+    assert 0.4 < mean(careful) < 0.7
+    assert mean(r for r, c in zip(right, careful, strict=True) if c) > 0.8
+    assert mean(r for r, c in zip(right, careful, strict=True) if not c) < 0.3
+
+
+def test_the_base_has_length_and_entropy_to_explore(shipped, prompts_and_answers):
+    model, tokenizer = shipped
+    _, mask, ids, width = sampled(model, tokenizer, [p for p, _ in prompts_and_answers[::2]], temperature=1.0)
+    with torch.no_grad():
+        logp = model(input_ids=ids, attention_mask=mask).logits[:, width - 1 : -1].log_softmax(-1)
     spoken = mask[:, width:].float()
-    texts = tokenizer.batch_decode(sampled[:, width:], skip_special_tokens=True)
-    answers = [p["answer"] for p in problems for _ in range(4)]
-    right = torch.tensor([t.rsplit("#", 1)[-1] == a for t, a in zip(texts, answers, strict=True)]).float()
-    careful = torch.tensor(["=" in t for t in texts])
     entropy = -(logp.exp() * logp).sum(-1)
-    assert 0.35 < right.mean() < 0.65
-    assert right[~careful].mean() < 0.35
-    assert right[careful].mean() > 0.7
     assert spoken.sum(1).mean() > 20
-    assert (entropy * spoken).sum() / spoken.sum() > 0.15
+    assert (entropy * spoken).sum() / spoken.sum() > 0.2

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from seedwise.report.build import analyse, render
 from seedwise.report.facts import Comparison
 
 BENCHMARKS = {"same": 40, "longer": 30, "mixed": 36}
@@ -22,7 +24,8 @@ AXES = {
     "qae.K0.2": {"K": 0.2}, "qae.K0.4": {"K": 0.4}, "qae.K0.6": {"K": 0.6}, "qae.K0.8": {"K": 0.8},
     "eapo.log2": {"kappa": math.log(2)}, "eapo.log4": {"kappa": math.log(4)},
 }  # fmt: skip
-COMPARE = Comparison("clip_higher", "avg@n", ("qae.K0.4", "eapo.log4", "qae_eapo", "base"), ("K", "kappa", "group_size"), 0.02, 0.05)  # fmt: skip
+FAMILY, TRENDS = ("qae.K0.4", "eapo.log4", "qae_eapo", "base"), ("K", "kappa", "group_size")
+COMPARE = Comparison("clip_higher", "avg@n", FAMILY, TRENDS, 0.02, 0.05)
 FACTS = {
     "study": "synthetic",
     "compare": COMPARE,
@@ -35,8 +38,12 @@ FACTS = {
 }
 
 
-def runs(seeds: tuple[int, ...] = (0, 1, 2)) -> pd.DataFrame:
-    cells = [("G8", method, 8) for method in EFFECTS] + [("G4", name, 4) for name in ("qae.K0.2", "qae.K0.4")]
+def runs(
+    seeds: tuple[int, ...] = (0, 1, 2),
+    methods: tuple[str, ...] = tuple(EFFECTS),
+    block: tuple[str, ...] = ("qae.K0.2", "qae.K0.4"),
+) -> pd.DataFrame:
+    cells = [("G8", method, 8) for method in methods] + [("G4", method, 4) for method in block]
     rows = [
         {
             "run": f"{method}.{setting}.s{seed}", "model": "embedded", "method": method, "setting": setting,
@@ -98,7 +105,8 @@ def metrics(planned: pd.DataFrame, rng: np.random.Generator, steps: int = 60) ->
             "negative_advantage_share": 1 - zero - positive,
         }
         frames += [
-            pd.DataFrame({"run": row.run, "step": t, "name": name, "value": v, "reason": None}) for name, v in values.items()
+            pd.DataFrame({"run": row.run, "step": t, "name": name, "value": v, "reason": None})
+            for name, v in values.items()
         ]
     frame = pd.concat(frames, ignore_index=True)
     frame.loc[0, ["value", "reason"]] = [None, "no response in this step"]
@@ -138,3 +146,9 @@ def samples(planned: pd.DataFrame) -> pd.DataFrame:
         for i, text in enumerate(texts)
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS) -> Path:
+    """Analyse and render a study; returns the path of the page."""
+    analyse(study["runs"], study["counts"], study["windows"], facts["compare"], out)
+    return render(out, study["metrics"], facts, study["samples"], study["runs"])

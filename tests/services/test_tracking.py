@@ -186,9 +186,10 @@ def test_the_mirror_of_a_deleted_store_or_journal_comes_from_the_files(project: 
         {"step": 1, "name": "gap", "value": None, "reason": "one group"},
     ]
     tables.write(tables.METRICS, rows, folder / "metrics.parquet")
+    tables.write(tables.METRICS, [{**rows[0], "name": "step_s", "value": 2.0}], folder / "timing.parquet")
     assert project.sync().created == 1
     child = project.child()
-    assert (child.data.metrics, child.data.params["run.train.lr"]) == ({"reward": 0.5}, "0.0001")
+    assert (child.data.metrics, child.data.params["run.train.lr"]) == ({"reward": 0.5, "step_s": 2.0}, "0.0001")
     assert (child.data.tags["seedwise.undefined.gap"], child.info.status) == ("step 1: one group", "FINISHED")
     assert project.sync().unchanged == 1
 
@@ -198,7 +199,7 @@ def test_scores_and_the_comparison_are_shown(project: Project):
     key = {"run": project.runs[2], "model": "embedded", "method": "base", "setting": "", "seed": 0, "benchmark": "same"}
     rows = [{**counts, **key, "problem": "a", "correct": 4}, {**counts, **key, "problem": "b", "correct": 12}]
     folder = project.root / project.study
-    tables.write(tables.COUNTS, rows, folder / "analysis" / "counts.parquet")
+    tables.write(tables.COUNTS, rows, folder / "analysis" / "scores.parquet")
     for name, text in (("tables/macro.md", "one"), ("figures/forest.svg", "<svg/>"), ("report.html", "<html/>")):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)

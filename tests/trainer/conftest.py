@@ -17,7 +17,7 @@ CHARACTERS = [*"01#+="]
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
-    """Random weights and a tokenizer with a token per character: noughts, ones, and # before the answer."""
+    """A tiny model and a tokenizer with a token per character: noughts, ones, and # before the answer."""
     vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *CHARACTERS])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -42,15 +42,31 @@ def model_folder(tmp_path_factory):
             bos_token_id=None,
         )
     )
+    teach(model, tokenizer)
     folder = tmp_path_factory.mktemp("model")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
+def teach(model, tokenizer):
+    """Some steps on answers of the right form, with every bit as likely as the other: right by chance half the time."""
+    texts = [f"{a}+{b}={work}#{bit}" for a in "01" for b in "01" for work in ("", "0", "01", "110") for bit in "01"]
+    ids_BT = torch.tensor(tokenizer([text.ljust(10, "?") for text in texts])["input_ids"])
+    ends = [len(text) for text in texts]
+    labels_BT = ids_BT.clone()
+    for row, end in enumerate(ends):
+        ids_BT[row, end:], labels_BT[row, end], labels_BT[row, end + 1 :] = 1, 1, -100
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(40):
+        model(input_ids=ids_BT, labels=labels_BT).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 @pytest.fixture(scope="session")
 def problems():
-    """Ten sums of two bits; a completion's answer is what follows its last #."""
+    """Six sums of bits; a completion's answer is what follows its last #."""
     metadata = json.dumps({"answer_rule": {"rule": "marker", "marker": "#"}, "entry": {}})
     sums = [("0+0=", "0"), ("0+1=", "1"), ("1+0=", "1"), ("00+0=", "0"), ("0+01=", "1"), ("10+0=", "10")]
     return pd.DataFrame(

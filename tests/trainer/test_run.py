@@ -70,7 +70,9 @@ def test_metrics_of_a_rollout_agree_with_each_other(train, make_run):
         histogram = [value(metrics, step, f"groups_with_{n1}_of_8_correct_share") for n1 in range(9)]
         assert sum(histogram) == pytest.approx(1)
         # the mean success rate, from the histogram and from the responses
-        assert sum(n1 / 8 * share for n1, share in enumerate(histogram)) == pytest.approx(value(metrics, step, "reward"))
+        assert sum(n1 / 8 * share for n1, share in enumerate(histogram)) == pytest.approx(
+            value(metrics, step, "reward")
+        )
         assert 0 < value(metrics, step, "entropy_nats") < torch.tensor(8.0).log()
         # rows without advantage are not trained, but a micro-batch without any active row keeps one
         assert value(metrics, step, "trained_tokens") < value(metrics, step, "generated_tokens")
@@ -85,7 +87,7 @@ def test_the_same_run_gives_the_same_bits_and_another_seed_does_not(train, make_
     assert (one / "metrics.parquet").read_bytes() == (two / "metrics.parquet").read_bytes()
     for step in (2, 4):
         assert all(torch.equal(weight, weights(two, step)[name]) for name, weight in weights(one, step).items())
-    other, third = train(make_run(presets.eapo(), seed=1), "other")
+    _, third = train(make_run(presets.eapo(), seed=1), "other")
     assert value(third, 1, "generated_tokens") != value(first, 1, "generated_tokens")
 
 
@@ -173,7 +175,7 @@ def test_a_run_that_diverges_counts_with_the_weights_at_its_stop(train, make_run
         return real(trainer, model, inputs) * (float("inf") if trainer.state.global_step == 2 else 1.0)
 
     monkeypatch.setattr(ComposedTrainer, "_compute_loss", explodes)
-    out, metrics = train(make_run())
+    out, _ = train(make_run())
     record = json.loads((out / "trained.json").read_text())
     assert record["stopped"]["step"] == 2 and "gradient is not finite" in record["stopped"]["reason"]
     assert all(torch.equal(weight, weights(out, 4)[name]) for name, weight in weights(out, 2).items())
@@ -181,7 +183,7 @@ def test_a_run_that_diverges_counts_with_the_weights_at_its_stop(train, make_run
 
 
 def test_skipping_is_refused_where_it_is_not_exact(train, make_run):
-    with pytest.raises(story.TrainError, match="train.skip_zero_advantage: true: objective.kl 0.1 also acts"):
+    with pytest.raises(story.TrainError, match="train.skip_zero_advantage: true: .* zero advantage"):
         train(make_run(presets.grpo(kl=0.1), skip_zero_advantage=True))
 
 
@@ -191,9 +193,7 @@ def test_a_rollout_of_no_whole_groups_is_refused(train, make_run):
 
 
 def test_words_and_penalty_reach_records_and_reward(train, make_run):
-    overlong = presets.Algorithm(
-        baseline=(presets.GroupMean(),), penalty=presets.SoftOverlong(max_length=6, cache=3)
-    )
+    overlong = presets.Algorithm(baseline=(presets.GroupMean(),), penalty=presets.SoftOverlong(max_length=6, cache=3))
     _, metrics = train(make_run(overlong, steps=1, checkpoints=(1,), save_every=1, schedule="linear"))
     # most random completions run into the limit of 6 tokens, where the penalty is -1
     assert value(metrics, 1, "reward") < value(metrics, 1, "correct_share") - 0.1

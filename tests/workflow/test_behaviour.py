@@ -84,6 +84,17 @@ def test_the_parts_of_a_method_are_found_by_their_classes() -> None:
     assert not any(key.endswith(":Quantile") for key in found)
 
 
-def test_every_listed_module_exists() -> None:
-    for paths in (behaviour.TRAINING, behaviour.SAMPLING, behaviour.SCORING, behaviour.RESAMPLING, behaviour.ANALYSIS, behaviour.RENDERING):
-        assert behaviour.of_modules(paths)
+@pytest.mark.parametrize(
+    ("stage", "within", "without"),
+    [
+        (behaviour.TRAINING, {"trainer.adapter", "grading.pool", "identity"}, {"tables", "algos.credit", "study", "trainer.tracking"}),
+        (behaviour.SAMPLING, {"evals.samples", "engines.transformers", "models.load"}, {"grading.pool", "trainer.run"}),
+        (behaviour.SCORING, {"grading.verify", "grading.policy"}, {"engines.transformers", "models.load"}),
+        (behaviour.ANALYSIS, {"report.analysis", "stats.contrasts"}, {"report.figures", "report.page"}),
+        (behaviour.RENDERING, {"report.figures", "report.page", "stats.contrasts"}, {"trainer.run"}),
+    ],
+)
+def test_a_stage_counts_the_modules_it_runs_and_no_others(stage: tuple, within: set, without: set) -> None:
+    found = set(behaviour.of_modules(stage))
+    assert within <= found
+    assert not without & found

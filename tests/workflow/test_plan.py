@@ -22,6 +22,8 @@ from seedwise.layout import Layout
 from seedwise.study import parse
 
 ROOT = Path(__file__).parents[2]
+TABLES = ("main", "differences", "passk", "trends", "resampling", "runs")
+FIGURES = ("forest", "learning", "entropy", "length", "pass_at_k", "sparsity")
 EAPO = {"methods.eapo": {"preset": "eapo", "kappa": "log 4"}}
 
 
@@ -39,7 +41,9 @@ class Project:
         """Lay out every file of the study, as empty files; later ones stay."""
         self.study(content)
         layout = Layout(expand(parse(content)), self.folder / "results")
-        files = [layout.report, layout.marker("analysis"), layout.marker("report")]
+        files = [layout.report, *(layout.marker(stage) for stage in ("analysis", "report", "tracking"))]
+        files += [layout.folder / "tables" / f"{name}.{ending}" for name in TABLES for ending in ("md", "csv", "tex")]
+        files += [layout.folder / "figures" / f"{name}.{ending}" for name in FIGURES for ending in ("svg", "pdf")]
         files += [layout.problems(name) for name in layout.grid.problems]
         files += [layout.model(name) / "files.json" for name in layout.grid.models]
         for name in layout.grid.runs:
@@ -85,7 +89,7 @@ def project(tmp_path: Path) -> Project:
 
 
 # Three method points of STUDY and eapo, two seeds each.
-DOWNSTREAM = {"analyse": 1, "report": 1}
+DOWNSTREAM = {"analyse": 1, "report": 1, "track": 1}
 
 
 def retrained(runs: int) -> dict[str, int]:
@@ -131,7 +135,7 @@ def entropic_call(text: str) -> str:
 def test_an_edited_figure_plans_the_report_only(project: Project) -> None:
     path = project.folder / "src/seedwise/report/figures.py"
     path.write_text(path.read_text() + "\nEXTRA = 1\n")
-    assert project.plan() == {"report": 1}
+    assert project.plan() == {"report": 1, "track": 1}
 
 
 def test_an_unknown_key_stops_before_any_job(project: Project) -> None:

@@ -72,8 +72,8 @@ class Quantile(Part):
     (an easy one: only failures are). The inactive samples get exactly 0.
 
     interpolation: ``order`` is the paper's definition. ``linear`` is what the authors' code computes
-    (torch.quantile): off the grid of ``K (G - 1)`` its b lies between two rewards, so that both signs
-    are active, and on the grid float32 leaves dust of about 1e-7 where the paper has 0.
+    (torch.quantile): the two agree where ``K (G - 1)`` is whole; elsewhere its b may lie between two
+    rewards, so that both signs are active. Floating-point dust can stand where the paper has 0.
     """
 
     role: ClassVar[Role] = "centres"

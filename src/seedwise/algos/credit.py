@@ -16,6 +16,7 @@ from pydantic import Field
 
 from seedwise.algos.part import Horizon, Part
 from seedwise.algos.views import TokenView
+from seedwise.algos.views import pooled_quantiles as pooled_quantiles
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -100,25 +101,6 @@ def normalised(entropy_BT: Tensor, q10: float, q90: float, eps: float = 1e-8) ->
     With q10 = q90 it is a step at q10.
     """
     return ((entropy_BT.detach() - q10) / (q90 - q10 + eps)).clamp(0, 1)
-
-
-def pooled_quantiles(values_N: Tensor, low: float = 0.1, high: float = 0.9) -> tuple[float, float]:
-    """Quantiles with linear interpolation of all valid tokens of a rollout, gathered from every process.
-
-    By sorting, since Tensor.quantile refuses more than 2**24 values.  Raises ValueError when there are none.
-    """
-    N = len(values_N)
-    if N == 0:
-        raise ValueError("quantiles of no tokens: the rollout has no response token")
-    sorted_N = values_N.detach().double().sort().values
-    return _interpolated(sorted_N, low), _interpolated(sorted_N, high)
-
-
-def _interpolated(sorted_N: Tensor, level: float) -> float:
-    place = level * (len(sorted_N) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(sorted_N) - 1)
-    return sorted_N[below].lerp(sorted_N[above], place - below).item()
 
 
 Credit = Annotated[Uniform | Entropic, Field(discriminator="kind")]

@@ -48,7 +48,7 @@ def _resolve(algorithm: Part, path: str) -> list[str]:
     known = settings(algorithm)
     if path in known:
         return path.split(".")
-    axis, *_, last = path.split(".")
+    axis, last = path.split(".")[0], path.split(".")[-1]
     within = [name for name in known if name.split(".")[0] == axis]
     found = [name for name in within if name.split(".")[-1] == last and _abbreviates(path, name)]
     if len(found) == 1:

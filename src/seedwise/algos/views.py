@@ -7,6 +7,7 @@ process, T completion tokens (padded).  A field that is None was not declared un
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -87,3 +88,22 @@ class Window(NamedTuple):
     tokens: Tensor
     rows: int
     microbatches: int
+
+
+def pooled_quantiles(values_N: Tensor, low: float = 0.1, high: float = 0.9) -> tuple[float, float]:
+    """Quantiles with linear interpolation of all valid tokens of a rollout, gathered from every process.
+
+    By sorting, since Tensor.quantile refuses more than 2**24 values.  Raises ValueError when there are none.
+    """
+    N = len(values_N)
+    if N == 0:
+        raise ValueError("quantiles of no tokens: the rollout has no response token")
+    sorted_N = values_N.detach().double().sort().values
+    return _interpolated(sorted_N, low), _interpolated(sorted_N, high)
+
+
+def _interpolated(sorted_N: Tensor, level: float) -> float:
+    place = level * (len(sorted_N) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(sorted_N) - 1)
+    return sorted_N[below].lerp(sorted_N[above], place - below).item()

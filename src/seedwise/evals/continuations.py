@@ -109,10 +109,7 @@ def overlaps(ids_MT: Sequence[Sequence[int]], window: int) -> list[float | None]
     """
     if len(ids_MT) < 2:
         return [None] * len(ids_MT)
-    prefixes_MT = [
-        [tuple(ids[:length]) for length in range(1, min(window, len(ids)) + 1)]  #
-        for ids in ids_MT
-    ]
+    prefixes_MT = [[tuple(ids[:length]) for length in range(1, min(window, len(ids)) + 1)] for ids in ids_MT]
     shared = Counter(prefix for prefixes in prefixes_MT for prefix in prefixes)
     return [sum(shared[prefix] - 1 for prefix in prefixes) / (len(ids_MT) - 1) for prefixes in prefixes_MT]
 

@@ -24,7 +24,7 @@ def windows_table(continuations: pd.DataFrame, run: Mapping[str, Any]) -> pd.Dat
     about = {key: run[key] for key in ("run", "model", "method", "setting", "seed")}
     rows = []
     for (problem, response, outcome), both in continuations.groupby(_KEY):
-        windows = {window: these for window, these in both.groupby("window")}
+        windows = dict(iter(both.groupby("window")))
         if set(windows) != {"high", "low"}:
             raise TableError(f"continuations: problem {problem!r}, response {response} lacks a window; resample again")
         row = about | {"problem": problem, "response": int(response), "outcome": outcome}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_ROUNDING = 1e-9  # 0.2 * 35 is 7.000000000000001: a bound may be exceeded by this many tokens
+_ROUNDING = 1e-9  # (1 - 0.3) * 90 is 62.99999999999999: a bound may be exceeded by this many tokens
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Verification of answers: what is the answer (policy), is it right (verify), in processes that can be killed (pool)."""
+"""Grading: what is the answer (policy), is it right (verify), in processes that can be killed (pool)."""
 
 from seedwise.grading.verify import Verdict
 

@@ -7,31 +7,36 @@ else is refused when the study is parsed, in training rewards as well as in eval
 
 from __future__ import annotations
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # ProceduralDataset.score_answer unchanged: full credit if and only if the answer equals the gold text.
-EXACT = frozenset(
+EXACT = _names(
     "acre aiw arc_1d base_conversion basic_arithmetic bf binary_alternation caesar_cipher count_bits count_primes "
     "course_schedule gcd largest_island lcm leg_counting letter_counting list_functions "
     "mahjong_puzzle maze modulo_grid number_filtering number_sequence rotate_matrix rotten_oranges "
     "simple_equations simple_geometry string_manipulation string_splitting string_synthesis syllogism "
-    "word_sequence_reversal".split()
+    "word_sequence_reversal"
 )
 
 # utils.compute_decimal_reward: full credit if both are the same decimal.Decimal after removing commas.
 DECIMAL = frozenset({"chain_sum", "products"})
 
 # Own rules, read one by one: text comparison, int(), Decimal() or json.loads() of the answer, never eval.
-READ = frozenset(
+READ = _names(
     "ab calendar_arithmetic circuit_logic color_cube_rotation decimal_chain_sum dice emoji_mystery "
     "family_relationships fraction_simplification futoshiki graph_color group_anagrams knights_knaves "
     "manipulate_matrix mini_sudoku needle_haystack palindrome_partitioning path_star power_function "
     "prime_factorization self_reference sentence_reordering shortest_path spell_backward sudoku tsumego word_sorting "
-    "zebra_puzzles".split()
+    "zebra_puzzles"
 )
 
 ALLOWED = EXACT | DECIMAL | READ
 
 # Generators that iterate over sets of text: another PYTHONHASHSEED gives other problems from the same seed.
-UNREPEATABLE = frozenset("isomorphic_strings knight_swap polynomial_multiplication ransom_note word_ladder".split())
+UNREPEATABLE = _names("isomorphic_strings knight_swap polynomial_multiplication ransom_note word_ladder")
 
 _EXECUTES = "evaluates the answer as code"
 REFUSED = {

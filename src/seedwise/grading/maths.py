@@ -31,7 +31,7 @@ from latex2sympy2_extended.math_normalization import NormalizationConfig, normal
 from math_verify.grader import should_treat_as_complex
 from sympy import Basic, Eq, Float, Integer, MatrixBase, Rational
 
-from seedwise.grading.notation import NotMaths, Notation, notation
+from seedwise.grading.notation import Notation, NotMaths, notation
 
 _KEEP_PARTS = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=False, nits=False, boxed="none", equations=False
@@ -124,8 +124,8 @@ def _parse(body: str) -> Any:
     reader = _WholeInput(is_real=not should_treat_as_complex(latex), convert_degrees=False)
     try:
         value = reader.parse(latex)
-    # latex2sympy raises bare Exception on bad input and almost anything else from deep inside sympy.
-    except Exception as error:
+    # latex2sympy raises Exception itself on bad input, and almost anything from deep inside sympy.
+    except Exception as error:  # noqa: BLE001 - no narrower class exists
         raise NotMaths(f"{body!r} is not mathematics that latex2sympy can read ({type(error).__name__})") from None
     if reader.last_parser.getTokenStream().LA(1) != Token.EOF:
         raise NotMaths(f"{body!r} can be read in part only")
@@ -144,9 +144,10 @@ def _verify(gold: Any, answer: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def _grader() -> ModuleType:
-    """A private copy of math_verify.grader whose two faulty comparisons are replaced; the installed one stays as it is."""
+    """A private copy of math_verify.grader with two comparisons replaced; the installed module stays as it is."""
     spec = importlib.util.find_spec("math_verify.grader")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     grader = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(grader)
     grader.logger = logging.getLogger("seedwise.grading.math_verify")

@@ -58,12 +58,10 @@ _UNITS = {
 _CANONICAL = {spelling: unit for unit, spellings in _UNITS.items() for spelling in spellings.split()}
 _PLAIN_UNIT = "|".join(sorted((s for s in _CANONICAL if len(s) > 1), key=len, reverse=True))
 _PERCENT = re.compile(r"\s*(?:\\?%|\\text\s*\{\s*\\?%\s*\}|\b(?:percent|per cent|pct)|\\text\s*\{\s*percent\s*\})$")
-_TEXT_UNIT = re.compile(
-    r"(?<=[0-9})\]a-z])\s*\\(?:text|mathrm|textrm|mbox|rm)\s*\{([^{}]*)\}\s*(?:\^\s*\{?\s*([23])\s*\}?)?$"
-)
-_BARE_UNIT = re.compile(
-    rf"^([-+0-9.,/{{}}()\s]|\\d?frac|\\sqrt|\\pi|\\cdot)+?\s*(?P<unit>{_PLAIN_UNIT})(?:\s*\^?\s*\{{?([23])\}}?)?$"
-)
+_POWER = r"(?:\s*\^?\s*\{?\s*([23])\s*\}?)?$"
+_TEXT_UNIT = re.compile(r"(?<=[0-9})\]a-z])\s*\\(?:text|mathrm|textrm|mbox|rm)\s*\{([^{}]*)\}" + _POWER)
+_NUMBER_PARTS = r"(?:[-+0-9.,/{}()\s]|\\d?frac|\\sqrt|\\pi|\\cdot)+?"
+_BARE_UNIT = re.compile(rf"^{_NUMBER_PARTS}\s*(?P<unit>{_PLAIN_UNIT})" + _POWER)
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°|\\degree)$")
 _CURRENCY = re.compile(r"^(?P<sign>[-+]?)\s*(?:\\\$|\$|€|£|\\pounds)\s*(?=[0-9.])")
 _CURRENCY_UNIT = {"$": "dollar", "\\$": "dollar"}
@@ -75,14 +73,13 @@ _NAME = re.compile(
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' \-]*[A-Za-z]")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 _TWO_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
+_BARE_NOUN = re.compile(r"[0-9]\s+([a-z]{3,})(?![a-z])")
 _TWO_NUMBERS = re.compile(r"[0-9.]\s+[0-9.]")
 _THOUSANDS = re.compile(r"(?<![0-9.])([1-9][0-9]{0,2}(?: [0-9]{3})+)(?![0-9])")
 _SCIENTIFIC = re.compile(r"([0-9.])[eE]([-+]?[0-9]+)(?![0-9a-zA-Z])")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|rm)\s*\{\s*([A-Za-z])\s*\}")
 _DROPPED = re.compile(r"\\[lc]?dots|\\ldots|\.\.\.|…|[\"]|__")
-_FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc log exp sqrt inf infinity mod gcd lcm min max det arcsin arccos arctan".split()
-)
+_FUNCTIONS = re.compile(r"(?:arc)?(?:sin|cos|tan)|cot|sec|csc|log|exp|sqrt|inf|infinity|mod|gcd|lcm|min|max|det")
 
 
 def notation(answer: str) -> Notation:
@@ -103,8 +100,8 @@ def notation(answer: str) -> Notation:
 
 
 def _words(body: str, in_text: bool) -> str | None:
-    """The folded text of an answer that is text: words in ``\\text{...}``, or one plain word of three letters or more."""
-    if not _WORDS.fullmatch(body) or not _LONG_WORD.search(body) or body.lower() in _FUNCTIONS:
+    """The folded text of an answer that is words: in ``\\text{...}``, or one plain word of three letters or more."""
+    if not _WORDS.fullmatch(body) or not _LONG_WORD.search(body) or _FUNCTIONS.fullmatch(body.lower()):
         return None
     if not in_text and " " in body:
         raise NotMaths(f"{body!r} is several words: write a text answer as \\text{{...}}")
@@ -130,7 +127,7 @@ def _unit(body: str) -> tuple[str, str | None]:
         if len(spelling) > 1 or spelling in _CANONICAL:
             return body[: match.start()].rstrip(), _CANONICAL.get(spelling, spelling) + (match[2] or "")
     if match := _BARE_UNIT.match(body):
-        return body[: match.start("unit")].rstrip(), _CANONICAL[match["unit"]] + (match[3] or "")
+        return body[: match.start("unit")].rstrip(), _CANONICAL[match["unit"]] + (match[2] or "")
     return body, None
 
 
@@ -141,7 +138,9 @@ def _repaired(body: str) -> str:
     body = _THOUSANDS.sub(lambda match: match[1].replace(" ", ""), body)
     if _TWO_NUMBERS.search(body):
         raise NotMaths(f"{body!r} is two numbers")  # latex2sympy adds them up
-    if _TWO_WORDS.search(re.sub(r"\b(?:and|or)\b", ",", body)):
+    noun = _BARE_NOUN.search(body)
+    unknown_unit = noun is not None and not _FUNCTIONS.fullmatch(noun[1])
+    if unknown_unit or _TWO_WORDS.search(re.sub(r"\b(?:and|or)\b", ",", body)):
         raise NotMaths(f"{body!r} is several words: write a text answer as \\text{{...}}")
     body = _UPRIGHT.sub(r" \1", body)
     body = _SCIENTIFIC.sub(r"\1 \\times 10^{\2}", body)

@@ -1,6 +1,6 @@
 """Extraction policy: which part of a completion is its answer.
 
-1. The content of the last closed ``\\boxed{...}`` (braces balanced, ``\\{`` and ``\\}`` not counted), whatever the rule.
+1. Whatever the rule: the content of the last closed ``\\boxed{...}``, braces balanced (``\\{``, ``\\}`` not counted).
 2. Otherwise the rule of the task or benchmark (study key ``answer``):
 
    - ``box``     nothing else counts

@@ -185,7 +185,7 @@ class Grader:
         self._discard(process)
         if not thinking:
             raise GraderError(
-                f"grading worker for {key.verifier} does not finish importing it: run it on a less busy machine"
+                f"grading worker for {key.verifier} does not finish importing it: the machine is too busy"
             )
         self._known[key] = {"timeout": True}
 

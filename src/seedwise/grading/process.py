@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ class Process:
 
     def send(self, request: Mapping[str, Any]) -> bool:
         """Start on a request; False when the worker is no longer there."""
-        assert self._child.stdin is not None and self.request is None
+        assert self._child.stdin is not None
+        assert self.request is None
         try:
             self._child.stdin.write(json.dumps(request).encode() + b"\n")
             self._child.stdin.flush()
@@ -100,10 +102,8 @@ class Process:
         self._child.kill()
         for pipe in (self._child.stdin, self._child.stdout):
             assert pipe is not None
-            try:
+            with suppress(BrokenPipeError):  # a request that was still buffered
                 pipe.close()
-            except BrokenPipeError:  # a request that was still buffered
-                pass
         return self._child.wait()
 
     def _cpu_seconds(self) -> float:

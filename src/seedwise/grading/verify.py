@@ -100,6 +100,7 @@ def gold_fault(verifier: str, gold: str, metadata: Mapping[str, Any]) -> str | N
         return "is empty"
     try:
         accepted = decide(verifier, gold, gold, metadata)
+        decide(verifier, gold, "0", metadata)  # equal texts are not evaluated; this ends only if the gold answer does
     except VerifierError as error:
         return str(error)
     return None if accepted else f"is not accepted by {verifier} itself"
@@ -121,9 +122,7 @@ def parse_verifier(verifier: str) -> tuple[str, str]:
     if kind != REASONING_GYM:
         raise VerifierError(f"verifier {verifier!r} is unknown: use {MATH_VERIFY} or {REASONING_GYM}:<dataset>")
     if why := refusal(name):
-        raise VerifierError(
-            f"verifier {verifier!r} is refused: reasoning-gym's {name} {why}; use a verifier {MATH_VERIFY} or another task"
-        )
+        raise VerifierError(f"verifier {verifier!r} is refused: it {why}; use {MATH_VERIFY} or another task")
     return kind, name
 
 

@@ -101,9 +101,7 @@ def _need_safetensors(folder: Path) -> None:
     if not folder.is_dir():
         raise ModelError(f"{folder}: no such model folder; check the path")
     if not any(folder.glob(_WEIGHTS)):
-        raise ModelError(
-            f"{folder}: no safetensors weights, and pickled ones are not read; convert them to safetensors"
-        )
+        raise ModelError(f"{folder}: no safetensors weights, and pickled ones are never read; convert them")
 
 
 def _copy(source: Path, folder: Path) -> None:
@@ -138,8 +136,6 @@ def _convert(name: str, folder: Path, shown: str, **where: Any) -> None:
         tokenizer = AutoTokenizer.from_pretrained(name, **tokenizer_where)
     except (OSError, ValueError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"model {shown}: cannot be had ({reason}); check the name, the network and the cache"
-        ) from None
+        raise ModelError(f"model {shown}: cannot be had ({reason}); check name, network and cache") from None
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)

@@ -37,8 +37,8 @@ _HASTY: Weighted[str] = ((" #", 2), ("easy #", 2), ("i guess #", 3), ("that is #
 _OPENERS: Weighted[str] = (("let ", 5), ("ok ", 2), ("first ", 2), ("so ", 2), ("well ", 1))
 _LINKS: Weighted[str] = ((" ", 3), (" so ", 4), (" then ", 2), (" now ", 2), (" and ", 1))
 _CLOSINGS: Weighted[str] = ((" #", 5), (" so #", 2), (" thus #", 1))
-# how far a slipped step is off, and a hasty guess: 0 (right) is no likelier than 1, so a lower temperature does not help
-_SLIPS: Weighted[int] = ((-10, 1), (-2, 1), (-1, 2), (1, 2), (2, 1), (10, 1))
+# how far off a slipped step is, and a hasty guess: right is hardly likelier than off by one, so sharpening gains little
+_SLIPS = (-10, -2, -1, -1, 1, 1, 2, 10)
 _GUESSES: Weighted[int] = ((0, 22), (-1, 18), (1, 18), (-2, 12), (2, 12), (-3, 6), (3, 6), (-4, 3), (4, 3))
 
 
@@ -85,8 +85,9 @@ def _careful(expression: str, rng: Random, recipe: Recipe) -> str:
         left = step.left if step.left_step is None else values[step.left_step]
         right = step.right if step.right_step is None else values[step.right_step]
         goes_on = i > 0 and step.left_step == i - 1
+        link = _pick(_LINKS, rng) if i else ""
         said, value = _work_out(expressions.apply(left, step.operator, right), rng, recipe)
-        text += f"{_pick(_LINKS, rng) if i else ''}{'' if goes_on else left}{step.operator}{right}={said}"
+        text += f"{link}{'' if goes_on else left}{step.operator}{right}={said}"
         values.append(value)
     return f"{text}{_pick(_CLOSINGS, rng)}{values[-1]}"
 
@@ -94,7 +95,7 @@ def _careful(expression: str, rng: Random, recipe: Recipe) -> str:
 def _work_out(value: int, rng: Random, recipe: Recipe) -> tuple[str, int]:
     """What is said for a step whose right result is ``value``, and the result that is gone on with."""
     if rng.random() < recipe.slip:
-        slipped = value + _pick(_SLIPS, rng)
+        slipped = value + rng.choice(_SLIPS)
         noticed = rng.random() < recipe.notice
         return (f"{slipped} wait {value}", value) if noticed else (str(slipped), slipped)
     return (f"{value} wait {value}" if rng.random() < recipe.recheck else str(value)), value
@@ -150,9 +151,7 @@ def train(model: Qwen3ForCausalLM, recipe: Recipe) -> Iterator[float]:
 
 def main() -> None:
     """Train from nothing and write weights, tokenizer and the first losses to ``--out``."""
-    parser = argparse.ArgumentParser(
-        description="Rebuild the weights of the embedded model (one CPU core, about ten minutes)."
-    )
+    parser = argparse.ArgumentParser(description="Rebuild the embedded model (one core, about ten minutes).")
     parser.add_argument("--out", type=Path, required=True, help="folder for weights, tokenizer and losses.json")
     out: Path = parser.parse_args().out
     torch.set_num_threads(1)

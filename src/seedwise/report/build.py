@@ -1,6 +1,6 @@
 """From score tables to the analysis files, and from those to tables, figures and the page.
 
-The same input gives the same bytes, but for Parquet and PDF files, whose writers sign with their versions.
+The same input and the same versions of the libraries give the same bytes, PDF and Parquet included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from seedwise.report.examples import examples
 from seedwise.report.facts import Compare, Facts
 from seedwise.report.findings import findings, headline
 from seedwise.report.page import Picture, Section, page
-from seedwise.report.rendered import difference_tables, main_tables
+from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import resampling
 from seedwise.report.results import Results, design
 from seedwise.report.style import save
@@ -67,18 +67,9 @@ def render(
     ``out/runs.parquet`` when not given.
     """
     out, facts = Path(out), Facts.of(study_facts)
-    planned = runs if runs is not None else tables.read(tables.RUNS, out / "runs.parquet")
-    read = {name: tables.read(table, out / "analysis" / f"{name}.parquet") for name, table in _FILES.items()}
-    results = Results(planned, read["scores"], read["means"], read["contrasts"], read["trends"], read["resampling"])
+    results = load(out, runs)
     designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
-    views = {
-        "main": main_tables(results, facts, designs),
-        "differences": difference_tables(results, facts),
-        "passk": listings.passk_tables(results, facts),
-        "trends": [listings.trend_table(results)],
-        "resampling": [listings.resampling_table(results)],
-        "runs": [listings.run_table(results)],
-    }
+    views = views_of(results, facts, designs)
     _write_tables(views, out / "tables")
     pictures = {
         name: Picture(name, caption, save(figure, name, out / "figures"))
@@ -89,6 +80,25 @@ def render(
     path = out / "report.html"
     path.write_text(page(facts, headline(found), found, _sections(views, pictures), shown), encoding="utf-8")
     return path
+
+
+def load(out: Path, runs: pd.DataFrame | None = None) -> Results:
+    """The analysis tables under ``out`` and RUNS, checked.  Raises TableError when one is missing."""
+    planned = runs if runs is not None else tables.read(tables.RUNS, Path(out) / "runs.parquet")
+    read = [tables.read(table, Path(out) / "analysis" / f"{name}.parquet") for name, table in _FILES.items()]
+    return Results(planned, *read)
+
+
+def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list[layout.TableView]]:
+    """Every table of the report, by the name of its files."""
+    return {
+        "main": main_tables(results, facts, designs),
+        "differences": difference_tables(results, facts),
+        "passk": listings.passk_tables(results, facts),
+        "trends": [listings.trend_table(results)],
+        "resampling": [listings.resampling_table(results)],
+        "runs": [listings.run_table(results)],
+    }
 
 
 def _write_tables(views: Mapping[str, list[layout.TableView]], folder: Path) -> None:
@@ -140,10 +150,10 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
         Section(
             "scores", "Scores and verdicts",
             "Every claim has passed a test that counts training seeds and problems as sources of chance.",
-            views["main"], [pictures["forest"]], views["differences"],
+            views["main"], [pictures["forest"]], views["differences"], "Every difference in full",
         ),
         Section("training", "Training", "", (), [pictures["learning"], pictures["entropy"], pictures["length"]]),
-        Section("passk", "pass@k", "", (), [pictures["pass_at_k"]], views["passk"]),
+        Section("passk", "pass@k", "", (), [pictures["pass_at_k"]], views["passk"], "Table"),
         Section("sparsity", "Sparsity of the advantage", "", (), [pictures["sparsity"]]),
         Section("trends", "Trends", "", views["trends"], along),
         Section("resampling", "Continuation resampling", "", views["resampling"]),

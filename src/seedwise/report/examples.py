@@ -28,7 +28,7 @@ def examples(samples: pd.DataFrame | None, results: Results, reference: str) -> 
     """(heading, answers) of every method that has samples, the same problems for all where possible.
 
     samples: SAMPLES columns and ``run``; ``prompt``, ``verdict`` and ``answer`` are shown where present.
-    Of a method's last checkpoint, one answer per verdict comes first.
+    Taken from a method's first run at its last checkpoint; one answer of each verdict comes first.
     """
     if samples is None or not len(samples):
         return []
@@ -46,7 +46,7 @@ def examples(samples: pd.DataFrame | None, results: Results, reference: str) -> 
 
 
 def _few(part: pd.DataFrame) -> list[Example]:
-    part = part.sort_values(["benchmark", "problem", "sample", "run"], kind="stable")
+    part = part[part["run"] == part["run"].min()].sort_values(["benchmark", "problem", "sample"], kind="stable")
     if "verdict" in part:
         part = part.assign(again=part.groupby("verdict").cumcount()).sort_values("again", kind="stable")
     return [_example(row) for row in part.head(PER_METHOD).to_dict("records")]

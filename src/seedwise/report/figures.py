@@ -23,8 +23,10 @@ from seedwise.report.style import (
     POSITIVE,
     RULE,
     ZERO,
+    Margins,
     apart,
     empty,
+    name_axes,
     palette,
     panels,
     styled,
@@ -60,7 +62,7 @@ def _multiples(curves: pd.DataFrame, name: str, label: str, reference: str) -> F
         if not groups:
             return empty(f"{name} was not recorded")
         colours = palette([method for _, _, method in groups], reference)
-        fig, axes = panels(len(groups), 4, 1.55)
+        fig, axes = panels(len(groups), 4, 1.2)
         for ax, group in zip(axes, groups, strict=True):
             model, setting, method = group
             if method != reference and (model, setting, reference) in groups:
@@ -71,10 +73,9 @@ def _multiples(curves: pd.DataFrame, name: str, label: str, reference: str) -> F
                 ax.plot(line["step"], line["value"], color=colours[method], lw=0.7, alpha=0.55)
             mean = _mean(part)
             ax.plot(mean.index, mean.to_numpy(), color=colours[method], lw=1.9)
-            _title(ax, _name(group, groups), f"{part['seed'].nunique()} seeds")
+            title(ax, _name(group, groups), f"{part['seed'].nunique()} seeds")
             ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        fig.supxlabel("optimizer step", fontsize=9)
-        fig.supylabel(label, fontsize=9)
+        name_axes(fig, "optimizer step", label)
         return fig
 
 
@@ -89,24 +90,21 @@ def sparsity(curves: pd.DataFrame, reference: str) -> Figure:
     with styled():
         if not groups:
             return empty("advantage shares were not recorded")
-        fig, axes = panels(len(groups), 4, 1.55)
+        fig, axes = panels(len(groups), 4, 1.2, margins=Margins(top=0.6))
         for ax, group in zip(axes, groups, strict=True):
             part = _part(rows, group)
             wide = part.pivot_table(index="step", columns="name", values="value", aggfunc="mean").reindex(columns=names)
             wide = wide.dropna()
             bands = ax.stackplot(wide.index, wide.to_numpy().T, colors=[colour for _, _, colour in SHARES], linewidth=0)
             zero = wide["zero_advantage_share"].mean()
-            _title(ax, _name(group, groups), f"zero {100 * zero:.0f} %")
+            title(ax, _name(group, groups), f"zero {100 * zero:.0f} %")
             ax.set_ylim(0, 1)
             ax.margins(x=0)
             ax.grid(False)
             ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        fig.legend(
-            bands, [f"{label} advantage" for _, label, _ in SHARES], loc="outside upper center", ncols=3, frameon=False
-        )
-        fig.supxlabel("optimizer step", fontsize=9)
-        fig.supylabel("share of responses", fontsize=9)
+        fig.legend(bands, [f"{label} advantage" for _, label, _ in SHARES], loc="upper center", ncols=3, frameon=False)
+        name_axes(fig, "optimizer step", "share of responses")
         return fig
 
 
@@ -122,25 +120,32 @@ def pass_at_k(means: pd.DataFrame, reference: str, family: Sequence[str]) -> Fig
     with styled():
         if rows["k"].nunique() < 2:
             return empty("pass@k needs at least 2 samples per problem")
-        fig, axes = panels(len(places), 2, 4.0)
+        fig, axes = panels(len(places), 2, 3.6)
         colours = palette(dict.fromkeys(rows["method"]), reference)
+        least = 0.046 * max(rows["mean"].max() - rows["mean"].min(), 0.02)
+        extents = [rows["mean"].min(), rows["mean"].max()]
         for ax, (model, setting) in zip(axes, places, strict=True):
             part = rows[(rows["model"] == model) & (rows["setting"] == setting)]
-            _fan(ax, part, colours, {reference, BASE, *family})
+            extents += _fan(ax, part, colours, {reference, BASE, *family}, least)
             ks = sorted(part["k"].unique())
             ax.set_xscale("log", base=2)
-            ax.set_xlim(ks[0] / 1.08, ks[-1] * 2 ** (0.55 * len(places)))
+            ax.set_xlim(ks[0] / 1.08, ks[-1] * 2 ** (0.75 if len(places) == 1 else 1.6))
             ax.set_xticks(ks, [str(k) for k in ks])
             ax.minorticks_off()
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
             if len(places) > 1:
-                _title(ax, f"{model} {setting}", "")
-        fig.supxlabel("k (samples drawn per problem)", fontsize=9)
-        fig.supylabel("macro pass@k (%)", fontsize=9)
+                title(ax, f"{model} {setting}", "")
+        low, high = min(extents) - least, max(extents) + least
+        # names may stand above 100 %, ticks may not
+        ticks = [tick for tick in MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= 1]
+        axes[0].set_yticks(ticks)
+        axes[0].set_ylim(low, high)
+        name_axes(fig, "k (samples drawn per problem)", "macro pass@k (%)")
         return fig
 
 
-def _fan(ax: Axes, part: pd.DataFrame, colours: dict[str, str], named: set[str]) -> None:
+def _fan(ax: Axes, part: pd.DataFrame, colours: dict[str, str], named: set[str], least: float) -> list[float]:
+    """Draw one panel's lines with their names at the right; returns where the names stand."""
     ends: list[tuple[str, float, float]] = []
     for method, line in part.groupby("method", sort=False):
         line, bright = line.sort_values("k"), method in named
@@ -155,14 +160,12 @@ def _fan(ax: Axes, part: pd.DataFrame, colours: dict[str, str], named: set[str])
             zorder=3 if bright else 2,
         )
         ends.append((method, line["k"].iloc[-1], line["mean"].iloc[-1]))
-    low, high = part["mean"].min(), part["mean"].max()
-    height = max(high - low, 0.02)
-    labels = apart([end for _, _, end in ends], 0.052 * height)
+    labels = apart([end for _, _, end in ends], least)
     for (method, k, end), place in zip(ends, labels, strict=True):
         colour = colours[method] if method in named else MUTED
         ax.plot([k, k * 1.1], [end, place], color=RULE, lw=0.8, zorder=1)
         ax.text(k * 1.12, place, method, va="center", fontsize=8, color=colour)
-    ax.set_ylim(min(low, *labels) - 0.04 * height, max(high, *labels) + 0.04 * height)
+    return labels
 
 
 def final_rows(means: pd.DataFrame) -> pd.DataFrame:
@@ -194,6 +197,7 @@ def _name(group: Group, groups: Sequence[Group]) -> str:
     return "  ".join([method, *extra])
 
 
-def _title(ax: Axes, left: str, right: str) -> None:
+def title(ax: Axes, left: str, right: str) -> None:
+    """A panel's name in bold, and a remark at its right end."""
     ax.set_title(left, loc="left", color=INK, fontweight="bold", pad=4)
     ax.set_title(right, loc="right", color=MUTED, fontsize=7.5, pad=4)

@@ -22,8 +22,12 @@ class Finding:
 
 
 def findings(results: Results, facts: Facts, designs: Mapping[tuple[str, str], Design]) -> list[Finding]:
-    """One Finding per comparison of the primary family, in the study's order."""
+    """One Finding per comparison of the primary family, in the order of the declaration."""
     rows = results.contrasts[results.contrasts["family"] == PRIMARY].to_dict("records")
+    order = facts.compare.family
+    rows = sorted(rows, key=lambda row: order.index(row["method"]))
+    places = [(model, setting) for model, setting, _ in results.places()]
+    rows = sorted(rows, key=lambda row: places.index((row["model"], row["setting"])))
     return [
         Finding(
             row["model"],
@@ -41,19 +45,21 @@ def _sentence(row: dict, facts: Facts, design: Design) -> str:
     reference, small = facts.compare.reference, f"{percent(facts.compare.smallest_effect)} points"
     if not isinstance(row["verdict"], str):
         return f"{_upper(method)} was not tested against {reference}: {row['reason']}."
-    by = f"{plain(abs(100 * row['difference']))} points"
-    shown = points(row["difference"], row["low"], row["high"])
-    seen = f"difference {shown} points, adjusted {p_phrase(row['p_adjusted'])}"
+    d, low, high = row["difference"], row["low"], row["high"]
+    by = f"{plain(abs(100 * d))} points"
+    interval = f"95 % interval {points(low)} to {points(high)}, " if known(low) else ""
+    seen = f"{interval}adjusted {p_phrase(row['p_adjusted'])}"
+    full = f"difference {points(d)}, {seen}"
     equal = f"equivalence {p_phrase(row['tost_p_adjusted'])}" if known(row["tost_p_adjusted"]) else ""
     sentences = {
         "superior": f"{method} beats {reference} by {by} ({seen}).",
         "inferior": f"{method} falls behind {reference} by {by} ({seen}).",
-        "equivalent": f"{method} and {reference} are equivalent within {small} ({seen}, {equal}).",
+        "equivalent": f"{method} and {reference} are equivalent within {small} ({full}, {equal}).",
         "superior-but-small": f"{method} beats {reference}, but by less than {small} ({seen}, {equal}).",
         "inferior-but-small": f"{method} falls behind {reference}, but by less than {small} ({seen}, {equal}).",
-        "inconclusive": f"{method} against {reference} is undecided ({seen}). {_remedy(design)}",
+        "inconclusive": f"{method} against {reference} is undecided ({full}). {_remedy(design)}",
     }
-    return _upper(sentences[row["verdict"]].strip())
+    return _upper(sentences[row["verdict"]].strip()).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def _remedy(design: Design) -> str:

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from seedwise.report.facts import Comparison
-from seedwise.report.figures import final_rows
-from seedwise.report.style import HUES, INK, MUTED, PALE, RULE, empty, palette, panels, plt, styled
+from seedwise.report.figures import final_rows, title
+from seedwise.report.style import HUES, INK, MUTED, PALE, RULE, empty, name_axes, palette, panels, styled
 from seedwise.report.trends import AXIS_LABEL, tick
-from seedwise.report.wording import known, p_phrase, points
+from seedwise.report.wording import known, p_phrase, point_bounds, points
 
 
 def forest(contrasts: pd.DataFrame, compare: Comparison) -> Figure:
@@ -31,19 +31,31 @@ def forest(contrasts: pd.DataFrame, compare: Comparison) -> Figure:
     with styled():
         if not len(rows):
             return empty("there is no comparison with the reference to draw")
-        heights = [0.34 * ((rows["model"] == m) & (rows["setting"] == s)).sum() + 0.55 for m, s in places]
-        fig, grid = plt.subplots(
-            len(places), 1, figsize=(8.4, sum(heights) + 0.5), squeeze=False, sharex=True,
-            height_ratios=heights, layout="constrained",
-        )  # fmt: skip
+        fig, axes = _stacked(rows, places)
         colours = palette(dict.fromkeys(rows["method"]), compare.reference)
-        for ax, (model, setting) in zip(grid[:, 0], places, strict=True):
+        for ax, (model, setting) in zip(axes, places, strict=True):
             part = rows[(rows["model"] == model) & (rows["setting"] == setting)]
             _differences(ax, part.to_dict("records"), fixed, colours, compare.smallest_effect)
             if len(places) > 1:
                 ax.set_title(f"{model}  {setting}", loc="left", fontweight="bold")
-        grid[-1, 0].set_xlabel(f"difference to {compare.reference}, points of macro {rows['metric'].iloc[0]}")
+        axes[-1].set_xlabel(f"difference to {compare.reference}, points of macro {rows['metric'].iloc[0]}")
         return fig
+
+
+def _stacked(rows: pd.DataFrame, places: Sequence[tuple[str, str]]) -> tuple[Figure, list[Axes]]:
+    """One panel per model and setting, as high as its methods need; names left, remarks right."""
+    counts = [int(((rows["model"] == m) & (rows["setting"] == s)).sum()) for m, s in places]
+    left = 0.2 + 0.085 * max(map(len, rows["method"]))
+    right = 0.2 + sum(_widths(rows.to_dict("records")))
+    width, gap, bottom, top = 8.4, 0.62, 0.5, 0.3 if len(places) > 1 else 0.08
+    heights = [0.32 * count + 0.1 for count in counts]
+    total = bottom + top + sum(heights) + gap * (len(places) - 1)
+    fig, edge, axes = Figure(figsize=(width, total)), total - top, []
+    for height in heights:
+        box = (left / width, (edge - height) / total, (width - left - right) / width, height / total)
+        axes.append(fig.add_axes(box, sharex=axes[0] if axes else None))
+        edge -= height + gap
+    return fig, axes
 
 
 def _differences(
@@ -51,7 +63,7 @@ def _differences(
 ) -> None:
     ax.axvspan(-100 * smallest_effect, 100 * smallest_effect, color=RULE, alpha=0.45, lw=0, zorder=0)
     ax.axvline(0, color=MUTED, lw=0.9, zorder=1)
-    beside = ax.get_yaxis_transform()
+    widths = _widths(rows)
     for y, row in enumerate(reversed(rows)):
         colour = colours[row["method"]]
         if known(row["family_low"]):
@@ -65,7 +77,11 @@ def _differences(
             other = fixed.loc[key]
             ax.plot([100 * other["low"], 100 * other["high"]], [y - 0.27] * 2, color=PALE, lw=1.0, zorder=2)
             ax.plot(100 * other["difference"], y - 0.27, "o", mfc="none", mec=MUTED, ms=3.4, mew=0.9, zorder=3)
-        ax.text(1.02, y, _remark(row), transform=beside, va="center", fontsize=8, color=INK)
+        for shift, text in zip(np.cumsum([0.12, *widths[:-1]]), _remark(row), strict=True):
+            ax.annotate(
+                text, (1, y), (72 * shift, 0), ("axes fraction", "data"), textcoords="offset points", va="center",
+                fontsize=8, color=INK,
+            )  # fmt: skip
     ax.set_yticks(range(len(rows)), [row["method"] for row in reversed(rows)])
     ax.set_ylim(-0.65, len(rows) - 0.35)
     ax.grid(axis="y", visible=False)
@@ -73,14 +89,19 @@ def _differences(
     ax.spines["left"].set_visible(False)
 
 
-def _remark(row: dict) -> str:
-    shown = points(row["difference"], row["low"], row["high"])
+def _widths(rows: Sequence[dict]) -> list[float]:
+    """Inches that each column of remarks needs."""
+    return [0.12 + 0.063 * max(map(len, column)) for column in zip(*map(_remark, rows), strict=True)]
+
+
+def _remark(row: dict) -> tuple[str, str, str]:
+    """Difference with interval, adjusted p, verdict."""
+    shown = f"{points(row['difference'])} {point_bounds(row['low'], row['high'])}".strip()
     if not known(row["p"]):
-        return f"{shown}  not tested"
+        return shown, "", "not tested"
     if not isinstance(row["verdict"], str):
-        return f"{shown}  descriptive"
-    adjusted = f"  {p_phrase(row['p_adjusted'])}" if known(row["p_adjusted"]) else ""
-    return f"{shown}{adjusted}  {row['verdict']}"
+        return shown, "", "descriptive"
+    return shown, p_phrase(row["p_adjusted"]), row["verdict"]
 
 
 def trend(positions: pd.DataFrame, means: pd.DataFrame, trends: pd.DataFrame, axis: str, reference: str) -> Figure:
@@ -94,7 +115,7 @@ def trend(positions: pd.DataFrame, means: pd.DataFrame, trends: pd.DataFrame, ax
     with styled():
         if not lines:
             return empty(f"no method has two points on the axis {axis}")
-        fig, axes = panels(len(lines), 2 if len(lines) > 1 else 1, 2.7, 8.4 if len(lines) > 1 else 5.6)
+        fig, axes = panels(len(lines), 2, 2.5, 8.4 if len(lines) > 1 else 5.6)
         for position, (ax, line) in enumerate(zip(axes, lines, strict=True)):
             model, setting, method = line
             chosen = (rows["model"] == model) & (rows["setting"] == setting) & (rows["method"] == method)
@@ -105,18 +126,12 @@ def trend(positions: pd.DataFrame, means: pd.DataFrame, trends: pd.DataFrame, ax
                 & (trends["method"] == method)
                 & (trends["axis"] == axis)
             ]
-            ax.set_title(f"{method}  {setting}", loc="left", fontweight="bold")
-            ax.annotate(
-                _tested(tested), (0, 1), (2, -3), "axes fraction", textcoords="offset points", va="top", fontsize=8,
-                color=MUTED,
-            )  # fmt: skip
+            title(ax, f"{method}  {setting}", _tested(tested))
             xs = sorted(rows["x"].unique())
             ax.set_xticks(xs, [tick(axis, x) for x in xs])
+            ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
-        low, high = axes[0].get_ylim()
-        axes[0].set_ylim(low, high + 0.16 * (high - low))
-        fig.supxlabel(AXIS_LABEL.get(axis, axis), fontsize=9)
-        fig.supylabel(f"macro {means['metric'].iloc[0]} (%)", fontsize=9)
+        name_axes(fig, AXIS_LABEL.get(axis, axis), f"macro {means['metric'].iloc[0]} (%)")
         return fig
 
 
@@ -154,4 +169,4 @@ def _tested(rows: pd.DataFrame) -> str:
         else f"{names[row.degree]} not tested"
         for row in rows.sort_values("degree").itertuples()
     ]
-    return "trend: " + ", ".join(parts) if parts else ""
+    return ", ".join(parts)

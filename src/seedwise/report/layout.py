@@ -14,11 +14,25 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Cell:
-    """text: as shown, unescaped.  strong: printed bold.  kind: what a page may colour it by, e.g. a verdict."""
+    """text: as shown, unescaped.  aside: the interval of a number.  strong: printed bold.
+
+    kind: what a page may colour it by, e.g. a verdict.
+    """
 
     text: str
+    aside: str = ""
     strong: bool = False
     kind: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Text and aside on one line."""
+        return f"{self.text} {self.aside}".strip()
+
+
+def row(*parts: str | Cell) -> tuple[Cell, ...]:
+    """Cells from texts and cells."""
+    return tuple(part if isinstance(part, Cell) else Cell(part) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -45,8 +59,8 @@ def markdown(views: Sequence[TableView]) -> str:
         if view.rows:
             lines.append("| " + " | ".join(_markdown(name) for name, _ in view.columns) + " |")
             lines.append("|" + "|".join("---:" if side == "r" else ":---" for _, side in view.columns) + "|")
-            for row in view.rows:
-                cells = (f"**{_markdown(cell.text)}**" if cell.strong else _markdown(cell.text) for cell in row)
+            for line in view.rows:
+                cells = (f"**{_markdown(cell.whole)}**" if cell.strong else _markdown(cell.whole) for cell in line)
                 lines.append("| " + " | ".join(cells) + " |")
         if view.notes:
             lines += ["", *(f"- {_markdown(note)}" for note in view.notes)]
@@ -62,8 +76,8 @@ def latex(views: Sequence[TableView]) -> str:
         if view.rows:
             lines += ["\\noindent\\begin{tabular}{" + "".join(side for _, side in view.columns) + "}", "\\hline"]
             lines += [" & ".join(_latex(name) for name, _ in view.columns) + " \\\\", "\\hline"]
-            for row in view.rows:
-                cells = (f"\\textbf{{{_latex(cell.text)}}}" if cell.strong else _latex(cell.text) for cell in row)
+            for line in view.rows:
+                cells = (f"\\textbf{{{_latex(cell.whole)}}}" if cell.strong else _latex(cell.whole) for cell in line)
                 lines.append(" & ".join(cells) + " \\\\")
             lines += ["\\hline", "\\end{tabular}"]
         lines += [f"\\par\\smallskip\\noindent {_latex(note)}" for note in view.notes]
@@ -84,13 +98,17 @@ def _inert(value: object) -> object:
     # a spreadsheet would run a text that starts like a formula
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + value
-    return f"{value:.10g}" if isinstance(value, float) else value
+    if isinstance(value, float):
+        return f"{value:.10g}" if value == value else None
+    return value
+
+
+# only what would be read as markup: `qae_eapo`, `[0.1, 0.2]` and `<0.001` stay as they are
+_MARKUP = re.compile(r"[\\`*|~]|^[#>]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
 
 
 def _markdown(text: str) -> str:
-    text = " ".join(text.split())
-    text = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(lambda found: "\\" + found[0], " ".join(text.split()))
 
 
 _LATEX = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 
 from seedwise.report.facts import BASE, Facts
 from seedwise.report.figures import final_rows
 from seedwise.report.layout import Cell, TableView
+from seedwise.report.layout import row as cells
 from seedwise.report.results import Results, ordered
 from seedwise.report.trends import tick
-from seedwise.report.wording import DASH, known, percent, plain, points, probability, scored, signed
+from seedwise.report.wording import DASH, bounds, known, percent, plain, point_bounds, points, probability, signed
 
 
 def passk_tables(results: Results, facts: Facts) -> list[TableView]:
@@ -31,7 +33,7 @@ def passk_tables(results: Results, facts: Facts) -> list[TableView]:
         rows = tuple(
             (
                 Cell(method),
-                *(Cell(_passk(value.get((method, name)), name == metric)) for name in names),
+                *(_passk(value.get((method, name)), name == metric) for name in names),
                 *(_secondary(family.get(method)) if metric else ()),
             )
             for method in ordered(methods, facts.compare.reference)
@@ -45,16 +47,16 @@ def passk_tables(results: Results, facts: Facts) -> list[TableView]:
     return views
 
 
-def _passk(row, with_interval: bool) -> str:  # noqa: ANN001 - a row of itertuples has no type
+def _passk(row: Any, with_interval: bool) -> Cell:
     if row is None:
-        return DASH
-    return scored(row.mean, row.low, row.high) if with_interval else percent(row.mean)
+        return Cell(DASH)
+    return Cell(percent(row.mean), bounds(row.low, row.high) if with_interval else "")
 
 
 def _secondary(row: dict | None) -> tuple[Cell, Cell, Cell]:
     if row is None:
         return Cell(DASH), Cell(DASH), Cell(DASH)
-    shown = Cell(points(row["difference"], row["low"], row["high"]))
+    shown = Cell(points(row["difference"]), point_bounds(row["low"], row["high"]))
     if not isinstance(row["verdict"], str):
         return shown, Cell(DASH), Cell(f"not tested: {row['reason']}")
     return (
@@ -68,22 +70,23 @@ def trend_table(results: Results) -> TableView:
     """Linear and quadratic contrast along every declared axis."""
     columns = (
         ("Method", "l"), ("Setting", "l"), ("Axis", "l"), ("Points", "l"), ("Shape", "l"),
-        ("Estimate (points) [95 %]", "r"), ("df", "r"), ("p", "r"), ("Adjusted p", "r"), ("Remark", "l"),
+        ("Points [95 %]", "r"), ("df", "r"), ("p", "r"), ("Adjusted p", "r"), ("Remark", "l"),
     )  # fmt: skip
-    shapes = {1: "linear: per unit of the axis", 2: "quadratic: negative is an inverted U"}
+    shapes = {1: "linear", 2: "quadratic"}
     rows = []
     for row in results.trends.to_dict("records"):
         at = ", ".join(tick(row["axis"], x) for x in json.loads(row["x"]))
         remark = "; ".join(filter(None, [row["reason"], row["flags"].replace(",", ", ")]))
         texts = (
             row["method"], f"{row['model']}, {row['setting']}", row["axis"], at, shapes[row["degree"]],
-            points(row["difference"], row["low"], row["high"]), plain(row["df"]), probability(row["p"]),
-            probability(row["p_adjusted"]), remark,
+            Cell(points(row["difference"]), point_bounds(row["low"], row["high"])), plain(row["df"]),
+            probability(row["p"]), probability(row["p_adjusted"]), remark,
         )  # fmt: skip
-        rows.append(tuple(map(Cell, texts)))
+        rows.append(cells(*texts))
     notes = (
         "Axes: K as it is; kappa as log2 of the weight ratio e^kappa (shown as that ratio); group size as log2 G. "
-        "Holm over linear and quadratic. A line of two points has no quadratic part.",
+        "Linear: points per unit of the axis; quadratic: per squared step, negative is an inverted U. Holm over both; "
+        "a line of two points has no quadratic part.",
     )
     empty = () if rows else ("No method has two points on a declared axis.",)
     return TableView("trends", "Trends of the macro score", columns, tuple(rows), empty or notes, results.trends)
@@ -93,8 +96,8 @@ def resampling_table(results: Results) -> TableView:
     """Continuations from before high- and low-entropy windows, by outcome of the original response."""
     columns = (
         ("Method", "l"), ("Setting", "l"), ("Original response", "l"), ("Quantity", "l"), ("High entropy", "r"),
-        ("Low entropy", "r"), ("High minus low [95 %]", "r"), ("Problems", "r"), ("Responses", "r"),
-        ("Start high / low (% of length)", "r"), ("Remark", "l"),
+        ("Low entropy", "r"), ("Difference", "r"), ("Problems", "r"), ("Responses", "r"),
+        ("Start, % of length", "r"), ("Remark", "l"),
     )  # fmt: skip
     names = {"reward": "reward (%)", "overlap_tokens": "overlap (tokens)"}
     rows = []
@@ -106,13 +109,13 @@ def resampling_table(results: Results) -> TableView:
             str(row["responses"]), f"{percent(row['position_high'], 0)} / {percent(row['position_low'], 0)}",
             row["reason"] or "",
         )  # fmt: skip
-        rows.append(tuple(map(Cell, texts)))
+        rows.append(cells(*texts))
     notes = (
-        "Overlap: mean common prefix of two continuations. Intervals are clustered by problem and take the trained "
-        "models as given.",
+        "Overlap: mean common prefix of two continuations. Start: of the high and the low window.",
+        "Intervals are clustered by problem and take the trained models as given.",
     )
     empty = () if rows else ("No response was resampled: no problem fell into the declared band of difficulty.",)
-    title = "Continuations from high- and low-entropy windows"
+    title = "Continuations from high- and low-entropy windows; difference high minus low with 95 % interval"
     return TableView("resampling", title, columns, tuple(rows), empty or notes, results.resampling)
 
 
@@ -120,13 +123,12 @@ def _times(value: float | None, scale: int) -> str:
     return plain(scale * value) if value is not None and known(value) else DASH
 
 
-def _between(row: dict, scale: int) -> str:
+def _between(row: dict, scale: int) -> Cell:
     if not known(row["difference"]):
-        return DASH
-    middle = signed(scale * row["difference"])
-    if not known(row["difference_low"]):
-        return middle
-    return f"{middle} [{signed(scale * row['difference_low'])}, {signed(scale * row['difference_high'])}]"
+        return Cell(DASH)
+    low, high = row["difference_low"], row["difference_high"]
+    aside = f"[{signed(scale * low)}, {signed(scale * high)}]" if known(low) else ""
+    return Cell(signed(scale * row["difference"]), aside)
 
 
 def run_table(results: Results) -> TableView:
@@ -150,7 +152,7 @@ def run_table(results: Results) -> TableView:
         f"{len(table)} runs, {missing} without scores." if missing else f"{len(table)} runs, all evaluated.",
         "Tokens: mean length of an answer. Cut off: stopped by the length limit.",
     )
-    return TableView("runs", "Runs", columns, rows, notes, table.drop(columns="token_sum"))
+    return TableView("runs", "Every run at its last checkpoint", columns, rows, notes, table.drop(columns="token_sum"))
 
 
 def _run(row: dict) -> tuple[Cell, ...]:

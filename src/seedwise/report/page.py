@@ -38,7 +38,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with an entry in its table of contents."""
+    """A part of the page with an entry in its table of contents.  folded: tables behind the line ``fold``."""
 
     anchor: str
     title: str
@@ -46,6 +46,7 @@ class Section:
     tables: Sequence[TableView] = ()
     pictures: Sequence[Picture] = ()
     folded: Sequence[TableView] = ()
+    fold: str = ""
 
 
 def page(

@@ -15,7 +15,7 @@ from seedwise.report.footer import footer, shares
 from seedwise.report.layout import Cell, TableView
 from seedwise.report.results import Design, Results, ordered
 from seedwise.report.scores import CellKey
-from seedwise.report.wording import DASH, known, percent, plain, points, probability, scored
+from seedwise.report.wording import DASH, bounds, known, percent, plain, point_bounds, points, probability
 
 Designs = Mapping[tuple[str, str], Design]
 
@@ -39,7 +39,7 @@ def _main_table(
             (
                 Cell(method),
                 Cell(seeds_of(results, (setting, method), model)),
-                *(Cell(_score(own[name])) for name in [*benchmarks, None]),
+                *(_score(own[name]) for name in [*benchmarks, None]),
                 *_claim(test, method == reference),
             )
         )
@@ -49,11 +49,11 @@ def _main_table(
         ("Seeds", "r"),
         *((f"{name}", "r") for name in benchmarks),
         ("Macro", "r"),
-        (f"Difference to {reference} (points)", "r"),
+        ("Difference", "r"),
         ("Adjusted p", "r"),
         ("Verdict", "l"),
     )
-    title = f"{model}, {setting}: {metric} in % with 95 % interval"
+    title = f"{model}, {setting}: {metric} in % with 95 % interval; difference to {reference} in points"
     notes = footer(results, facts, model, setting, designs[model, setting])
     return TableView("main", title, columns, tuple(rows), notes, pd.DataFrame(data))
 
@@ -63,17 +63,17 @@ def _claim(test: dict | None, is_reference: bool) -> tuple[Cell, Cell, Cell]:
         return Cell("reference", kind="quiet"), Cell(DASH), Cell(DASH)
     if test is None:
         return Cell(DASH), Cell(DASH), Cell("no reference in this setting", kind="quiet")
-    shown = points(test["difference"], test["low"], test["high"])
+    shown = Cell(points(test["difference"]), point_bounds(test["low"], test["high"]))
     if not known(test["p"]):
-        return Cell(shown), Cell(DASH), Cell(f"not tested: {test['reason']}", kind="quiet")
+        return shown, Cell(DASH), Cell(f"not tested: {test['reason']}", kind="quiet")
     if not isinstance(test["verdict"], str):
-        return Cell(shown), Cell(DASH), Cell("descriptive", kind="quiet")
+        return shown, Cell(DASH), Cell("descriptive", kind="quiet")
     verdict = Cell(test["verdict"], strong=test["verdict"] == "superior", kind=test["verdict"])
-    return Cell(shown), Cell(probability(test["p_adjusted"])), verdict
+    return shown, Cell(probability(test["p_adjusted"])), verdict
 
 
-def _score(row: dict | None) -> str:
-    return scored(row["mean"], row["low"], row["high"]) if row is not None else DASH
+def _score(row: dict | None) -> Cell:
+    return Cell(percent(row["mean"]), bounds(row["low"], row["high"])) if row is not None else Cell(DASH)
 
 
 def _numbers(keys: dict, own: Mapping[str | None, dict | None], test: dict | None) -> dict:
@@ -128,7 +128,8 @@ _DIFFERENCE_NOTES = (
     "these problems: with new training seeds on exactly these problems.",
     "Family interval: at 1 - alpha/m; Holm can reject while it touches 0, so the p decides and the interval describes.",
     "Variance shares: seed, problem and rest (seed by problem and sampling) in V_seed + V_prob - V_res; "
-    "the part both one-way variances contain is counted once, as rest.",
+    "the part both one-way variances contain is counted once, as rest. A share below 0: the estimate is below what the "
+    "rest alone gives, and the test uses the larger one-way variance (branch seed or problem).",
 )
 
 
@@ -139,25 +140,18 @@ def _difference(row: dict) -> tuple[Cell, ...]:
         f"{row['branch']} branch" if row["branch"] else "",
     ]
     new = row["estimand"] == "new_problems"
-    return tuple(
-        map(
-            Cell,
-            (
-                row["method"],
-                "new problems" if new else "these problems",
-                points(row["difference"], row["low"], row["high"]),
-                f"[{points(row['family_low'], None, None)}, {points(row['family_high'], None, None)}]"
-                if known(row["family_low"])
-                else DASH,
-                percent(row["se"], 2),
-                plain(row["df"]),
-                probability(row["p"]),
-                probability(row["p_adjusted"]),
-                probability(row["tost_p_adjusted"]),
-                shares(row) if new else DASH,
-                "; ".join(filter(None, cautions)),
-            ),
-        )
+    return (
+        Cell(row["method"]),
+        Cell("new problems" if new else "these problems"),
+        Cell(points(row["difference"]), point_bounds(row["low"], row["high"])),
+        Cell(point_bounds(row["family_low"], row["family_high"]) or DASH),
+        Cell(percent(row["se"], 2)),
+        Cell(plain(row["df"])),
+        Cell(probability(row["p"])),
+        Cell(probability(row["p_adjusted"])),
+        Cell(probability(row["tost_p_adjusted"])),
+        Cell(shares(row) if new else DASH),
+        Cell("; ".join(filter(None, cautions))),
     )
 
 

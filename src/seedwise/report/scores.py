@@ -56,18 +56,19 @@ class Selection:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Every cell of one model at one checkpoint: {cell: {benchmark: Block}}, and all benchmarks in order."""
+    """Every cell of one model at one checkpoint: {cell: {benchmark: Block}}.  samples: benchmark -> the n in use."""
 
     cells: Mapping[CellKey, Mapping[str, Block]]
-    benchmarks: tuple[str, ...]
+    samples: Mapping[str, frozenset[int]]
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names, in the order of the counts."""
+        return tuple(self.samples)
 
     def samples_of(self, benchmarks: Iterable[str]) -> set[int]:
         """The distinct numbers of samples per problem, n."""
-        wanted = set(benchmarks)
-        arrays = [
-            block.samples_SN for blocks in self.cells.values() for name, block in blocks.items() if name in wanted
-        ]
-        return {int(n) for array in arrays for n in np.unique(array[~np.isnan(array)])}
+        return {n for name in benchmarks for n in self.samples[name]}
 
     def select(self, cells: Iterable[CellKey], metric: str, benchmark: str | None) -> Selection:
         """Scores of ``cells`` on one benchmark, or on all for the macro average (benchmark None).
@@ -142,33 +143,45 @@ def model_scores(counts: pd.DataFrame, step: int | None = None) -> ModelScores:
     """Blocks of one model's COUNTS.
 
     Each run is read at its last checkpoint that is not after ``step`` (None: its last): a run that
-    stopped early counts with the weights at its stop.
+    stopped early counts with the weights at its stop.  Raises ReportError on impossible counts and on
+    a seed that occurs in two runs of a cell.
     """
-    if step is not None:
-        counts = counts[counts["step"] <= step]
-    last = counts.groupby("run")["step"].transform("max")
-    rows = counts[counts["step"] == last]
-    settings = sorted(set(rows.loc[rows["method"] != BASE, "setting"])) or sorted(set(rows["setting"]))
-    problems = {name: sorted(set(part["problem"])) for name, part in rows.groupby("benchmark", sort=False)}
+    trained = counts.loc[counts["method"] != BASE, "setting"]
+    settings = sorted(set(trained)) or sorted(set(counts["setting"]))
+    rows = counts if step is None else counts[counts["step"] <= step]
+    rows = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
+    _check(rows)
     cells: dict[CellKey, dict[str, Block]] = {}
-    for (setting, method, benchmark), part in rows.groupby(["setting", "method", "benchmark"], sort=False):
-        block = _block(part, problems[benchmark])
-        for place in settings if method == BASE else (setting,):
-            cells.setdefault((place, method), {})[benchmark] = block
-    return ModelScores(cells, tuple(problems))
+    samples: dict[str, frozenset[int]] = {}
+    for benchmark, on_benchmark in rows.groupby("benchmark", sort=False):
+        codes, problems = pd.factorize(on_benchmark["problem"], sort=True)
+        samples[str(benchmark)] = frozenset(int(n) for n in on_benchmark["samples"].unique())
+        for (setting, method), part in on_benchmark.assign(code=codes).groupby(["setting", "method"], sort=False):
+            block = _block(part, len(problems))
+            for place in settings if method == BASE else (setting,):
+                cells.setdefault((place, method), {})[str(benchmark)] = block
+    return ModelScores(cells, samples)
 
 
-def _block(part: pd.DataFrame, problems: list[str]) -> Block:
-    if part.duplicated(["seed", "problem"]).any():
-        row = part[part.duplicated(["seed", "problem"])].iloc[0]
+def _check(rows: pd.DataFrame) -> None:
+    wrong = (rows["samples"] < 1) | (rows["correct"] > rows["samples"]) | (rows["correct"] < 0)
+    if wrong.any():
+        row = rows[wrong].iloc[0]
+        share = f"{row['correct']} correct of {row['samples']}"
+        raise ReportError(f"counts: {row['run']}, problem {row['problem']}: {share}: grade it again")
+    twice = rows.duplicated(["setting", "method", "seed", "benchmark", "problem"])
+    if twice.any():
+        row = rows[twice].iloc[0]
         raise ReportError(
             f"counts: seed {row['seed']} of {row['method']} in {row['setting']} occurs in two runs: keep one of them"
         )
-    wide = part.pivot(index="seed", columns="problem", values=["correct", "samples"])
-    correct, samples = (wide[name].reindex(columns=problems).to_numpy(dtype=float) for name in ("correct", "samples"))
-    if (np.nan_to_num(samples, nan=1) < 1).any() or (correct > samples).any() or (correct < 0).any():
-        row = part[(part["samples"] < 1) | (part["correct"] > part["samples"]) | (part["correct"] < 0)].iloc[0]
-        share = f"{row['correct']} correct of {row['samples']}"
-        raise ReportError(f"counts: {row['run']}, problem {row['problem']}: {share}: grade it again")
-    steps = part.groupby("seed")["step"].first()
-    return Block(tuple(int(seed) for seed in wide.index), correct, samples, tuple(int(s) for s in steps))
+
+
+def _block(part: pd.DataFrame, problems: int) -> Block:
+    seed_of, seeds = pd.factorize(part["seed"], sort=True)
+    correct_SN, samples_SN = (np.full((len(seeds), problems), np.nan) for _ in range(2))
+    place = (seed_of, part["code"].to_numpy())
+    correct_SN[place], samples_SN[place] = part["correct"].to_numpy(), part["samples"].to_numpy()
+    steps = np.zeros(len(seeds), dtype=int)
+    steps[seed_of] = part["step"].to_numpy()
+    return Block(tuple(map(int, seeds)), correct_SN, samples_SN, tuple(map(int, steps)))

@@ -6,13 +6,10 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -68,18 +65,44 @@ def palette(methods: Iterable[str], reference: str) -> dict[str, str]:
     return {m: MUTED if m == BASE else hues.get(stem(m), INK) for m in methods}
 
 
-def panels(count: int, columns: int, height: float, width: float = 8.4) -> tuple[Figure, list[Axes]]:
-    """A figure of ``count`` small multiples with common axes; unused places are left out."""
+@dataclass(frozen=True)
+class Margins:
+    """Room around and between panels, inches."""
+
+    left: float = 0.68
+    right: float = 0.1
+    top: float = 0.28
+    bottom: float = 0.55
+    across: float = 0.18
+    down: float = 0.36
+
+
+def panels(
+    count: int, columns: int, height: float, width: float = 8.4, margins: Margins = Margins()
+) -> tuple[Figure, list[Axes]]:
+    """A figure of ``count`` small multiples with common axes, each ``height`` inches high; unused places are left out.
+
+    The layout is computed from inches, not fitted: the same panels always lie in the same places.
+    """
     columns = max(1, min(columns, count))
     rows = max(1, -(-count // columns))
-    fig, grid = plt.subplots(
+    total = margins.top + margins.bottom + rows * height + (rows - 1) * margins.down
+    panel = (width - margins.left - margins.right - (columns - 1) * margins.across) / columns
+    fig = Figure(figsize=(width, total))
+    grid = fig.subplots(
         rows,
         columns,
-        figsize=(width, height * rows + 0.35),
         sharex=True,
         sharey=True,
         squeeze=False,
-        layout="constrained",
+        gridspec_kw={
+            "left": margins.left / width,
+            "right": 1 - margins.right / width,
+            "top": 1 - margins.top / total,
+            "bottom": margins.bottom / total,
+            "wspace": margins.across / panel,
+            "hspace": margins.down / height,
+        },
     )
     axes = list(grid.ravel())
     for position, ax in enumerate(axes[count:], start=count):
@@ -88,9 +111,16 @@ def panels(count: int, columns: int, height: float, width: float = 8.4) -> tuple
     return fig, axes[:count]
 
 
+def name_axes(fig: Figure, x: str, y: str) -> None:
+    """Common axis names, at a fixed distance from the edges."""
+    width, height = fig.get_size_inches()
+    fig.text(0.5, 0.08 / height, x, ha="center", va="bottom", fontsize=9)
+    fig.text(0.06 / width, 0.5, y, ha="left", va="center", rotation=90, fontsize=9)
+
+
 def empty(text: str) -> Figure:
     """A figure that says why there is nothing to draw."""
-    fig = plt.figure(figsize=(8.4, 1.0))
+    fig = Figure(figsize=(8.4, 1.0))
     fig.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
     return fig
 
@@ -121,13 +151,12 @@ def svg(fig: Figure) -> str:
 
 
 def save(fig: Figure, name: str, folder: Path) -> str:
-    """Write ``folder/name.svg`` and ``.pdf``, close the figure, and return the SVG text."""
+    """Write ``folder/name.svg`` and ``.pdf``; returns the SVG text."""
     folder.mkdir(parents=True, exist_ok=True)
     text = svg(fig)
     (folder / f"{name}.svg").write_text(text, encoding="utf-8")
     with styled():
         fig.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
-    plt.close(fig)
     return text
 
 
@@ -143,5 +172,7 @@ def inline(text: str, name: str, title: str) -> str:
     for colour, variable in ((INK, "ink"), (MUTED, "muted"), (RULE, "rule"), (PALE, "pale"), (ZERO, "zero")):
         text = text.replace(colour, f"var(--{variable})")
     text = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font-size: \1px", text)
-    head = rf'<svg viewBox="\1" role="img" aria-label="{title}">'
+    width = float(re.search(r'viewBox="0 0 ([0-9.]+) ', text)[1])
+    # one scale for all figures: 604.8 pt, the width of most, is the width of the page's column
+    head = rf'<svg viewBox="\1" style="max-width: {60 * width / 604.8:.1f}rem" role="img" aria-label="{title}">'
     return re.sub(r"<svg [^>]*?viewBox=\"([^\"]+)\"[^>]*>", head, text, count=1)

@@ -30,20 +30,19 @@ def percent(value: float | None, digits: int = 1) -> str:
     return plain(100 * value, digits) if value is not None and known(value) else DASH
 
 
-def scored(mean: float | None, low: float | None, high: float | None) -> str:
-    """``47.6 [39.1, 56.0]`` in per cent; without bounds the mean alone."""
-    if not known(mean):
-        return DASH
-    return f"{percent(mean)} [{percent(low)}, {percent(high)}]" if known(low) and known(high) else percent(mean)
+def bounds(low: float | None, high: float | None) -> str:
+    """``[39.1, 56.0]`` in per cent, or nothing."""
+    return f"[{percent(low)}, {percent(high)}]" if known(low) and known(high) else ""
 
 
-def points(difference: float | None, low: float | None, high: float | None) -> str:
-    """``+4.2 [+0.6, +7.8]`` in points (hundredths of a score)."""
-    if difference is None or not known(difference):
-        return DASH
-    if low is None or high is None or not (known(low) and known(high)):
-        return signed(100 * difference)
-    return f"{signed(100 * difference)} [{signed(100 * low)}, {signed(100 * high)}]"
+def points(difference: float | None) -> str:
+    """``+4.2``: a difference in points (hundredths of a score), or a dash."""
+    return signed(100 * difference) if difference is not None and known(difference) else DASH
+
+
+def point_bounds(low: float | None, high: float | None) -> str:
+    """``[+0.6, +7.8]`` in points, or nothing."""
+    return f"[{points(low)}, {points(high)}]" if known(low) and known(high) else ""
 
 
 def probability(p: float | None) -> str:

@@ -195,7 +195,7 @@ def _more(start: str, count: int) -> str:
 
 
 def _problems(P: float) -> str:
-    return f"{P:g} problems" if float(P).is_integer() else f"problems worth {P:.0f} equal ones"
+    return f"{P:g} problems" if float(P).is_integer() else f"benchmarks worth {P:.0f} problems"
 
 
 def _check_power(alpha: float, power: float) -> None:

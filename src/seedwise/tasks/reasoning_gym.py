@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as dataclass_fields
-from itertools import count
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
@@ -31,7 +30,7 @@ class ReasoningGym(BaseModel):
     params: dict[str, JsonValue] = Field(default_factory=dict, description="settings of the generator")
     verifier: Literal["task", "math_verify"] = Field(
         default="task",
-        description="task: the dataset's own verifier, if allow-listed; math_verify: for mathematical answers",
+        description="task: the dataset's own verifier, if allow-listed; else math_verify",
     )
     answer: AnswerRule = Field(default=Box(), description="where the answer stands in a completion")
     template: str | None = Field(default=None, description="prompt, instead of the model's template")
@@ -73,36 +72,32 @@ class ReasoningGym(BaseModel):
         template = self.template or template or DEFAULT
         verifier = "math_verify" if self.verifier == "math_verify" else f"reasoning_gym:{self.name}"
         found: dict[str, dict[str, Any]] = {}
-        tried = 0
-        for tried, entry in enumerate(self._entries(), start=1):
-            key = content_key(_subject(entry))
-            prompt = render(template, _values(entry))
-            fresh = key not in found and key not in exclude and prompt not in exclude
-            if fresh and _consistent(entry):
-                found[key] = row(
-                    problem=f"{self.name}-{key}",
-                    prompt=prompt,
-                    answer=_gold(entry),
-                    question=_subject(entry),
-                    source=f"reasoning_gym {self.name} seed {self.seed}",
-                    verifier=verifier,
-                    answer_rule=self.answer,
-                    entry=self._entry(entry),
-                    difficulty=None,
-                )
+        tries = _TRIES_PER_PROBLEM * self.size + 1000
+        for entry in self._entries(tries):
+            key, prompt = content_key(_subject(entry)), render(template, _values(entry))
+            if key in found or key in exclude or prompt in exclude or not _consistent(entry):
+                continue
+            found[key] = row(
+                problem=f"{self.name}-{key}",
+                prompt=prompt,
+                answer=_gold(entry),
+                question=_subject(entry),
+                source=f"reasoning_gym {self.name} seed {self.seed}",
+                verifier=verifier,
+                answer_rule=self.answer,
+                entry=self._entry(entry),
+                difficulty=None,
+            )
             if len(found) == self.size:
                 return list(found.values())
         raise TaskError(
-            f"reasoning_gym {self.name}: {len(found)} distinct problems in {tried} that are not excluded and whose "
+            f"reasoning_gym {self.name}: {len(found)} distinct problems in {tries} that are not excluded and whose "
             f"gold answer is right, size {self.size} wanted: lower size or widen params {self.params}"
         )
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
-        tries = _TRIES_PER_PROBLEM * self.size + 1000
+    def _entries(self, tries: int) -> Iterator[dict[str, Any]]:
         dataset = self._dataset(tries)
-        for index in count():
-            if index == tries:
-                return
+        for index in range(tries):
             try:
                 yield dataset[index]
             except IndexError:  # a collection with an end
@@ -113,9 +108,7 @@ class ReasoningGym(BaseModel):
         from reasoning_gym.factory import DATASETS
 
         if self.name not in DATASETS:
-            raise TaskError(
-                f"reasoning_gym name {self.name!r} is no dataset of it; there are {', '.join(sorted(DATASETS))}"
-            )
+            raise TaskError(f"reasoning_gym: name {self.name!r} is unknown; there are {', '.join(sorted(DATASETS))}")
         known = {field.name for field in dataclass_fields(DATASETS[self.name][1])} - {"seed", "size"}
         if unknown := sorted(set(self.params) - known):
             raise TaskError(f"reasoning_gym {self.name}: params {unknown} are unknown; there are {sorted(known)}")

@@ -27,9 +27,7 @@ def fields(template: str) -> tuple[str, ...]:
         if name is None:
             continue
         if not name.isidentifier() or specification or conversion:
-            raise TaskError(
-                f"template {template!r}: {{{name}}} is not a plain field: use a name alone, such as {{question}}"
-            )
+            raise TaskError(f"template {template!r}: {{{name}}} is not a plain field: use a name, as in {{question}}")
         names.append(name)
     return tuple(names)
 

@@ -23,10 +23,11 @@ import torch
 from torch import Generator, Tensor
 from trl import GRPOConfig, GRPOTrainer
 
-from seedwise.algos.credit import pooled_quantiles
-from seedwise.algos.views import GroupView, LossView, TokenView, Window
+from seedwise.algos.views import GroupView, LossView, TokenView, Window, pooled_quantiles
 from seedwise.identity import stream
+from seedwise.trainer.batch import active, sequence
 from seedwise.trainer.records import Learned, Records, Updated
+from seedwise.trainer.settings import settings
 
 if TYPE_CHECKING:
     from seedwise.algos.algorithm import Algorithm
@@ -40,108 +41,9 @@ class Diverged(ArithmeticError):
     """The gradient is not finite; the weights are those before the step."""
 
 
-class BatchError(ValueError):
-    """The rollout does not divide over the processes; one line with the remedy."""
-
-
 def config(run: Run, folder: Path, device: str, processes: int) -> GRPOConfig:
-    """Every setting that matters, written out: TRL and transformers move defaults between releases.
-
-    folder: where resumable states go.  processes: of this training.  Raises BatchError.
-    """
-    train, objective = run.train, run.algorithm.objective
-    rows, left = divmod(train.completions, train.updates_per_rollout * processes)
-    micro = min(train.micro_batch, rows)
-    if left or rows % micro:
-        raise BatchError(
-            f"{run.name}: train.completions: {train.completions} in {train.updates_per_rollout} updates over {processes}"
-            f" processes are not whole micro-batches of {micro}: change the number of processes or train.micro_batch"
-        )
-    accumulation = rows // micro
-    dropout = run.model.lora is not None and run.model.lora.dropout > 0
-    return GRPOConfig(
-        output_dir=str(folder),
-        seed=stream(run.seed, "weights") % 2**32,  # of new adapter weights; all else has streams of its own
-        # one rollout is one epoch: P placeholder rows, each repeated by TRL's own sampler
-        max_steps=train.steps,
-        num_generations=run.group_size,
-        per_device_train_batch_size=micro,
-        gradient_accumulation_steps=accumulation,
-        steps_per_generation=accumulation * train.updates_per_rollout,
-        num_iterations=train.iterations,
-        shuffle_dataset=False,
-        dataloader_drop_last=False,
-        dataloader_num_workers=0,
-        dataloader_pin_memory=False,
-        remove_unused_columns=False,
-        # optimizer
-        learning_rate=train.lr,
-        lr_scheduler_type={"constant": "constant_with_warmup"}.get(train.schedule, train.schedule),
-        warmup_steps=train.warmup_steps,
-        optim="adamw_torch_fused",
-        adam_beta1=0.9,
-        adam_beta2=0.999,
-        adam_epsilon=1e-8,
-        weight_decay=train.weight_decay,
-        max_grad_norm=train.max_grad_norm,
-        # generation: ours; these bound what TRL pads and at which temperature it scores
-        max_completion_length=train.max_tokens,
-        temperature=train.temperature,
-        top_p=train.top_p,
-        top_k=train.top_k,
-        min_p=None,
-        repetition_penalty=1.0,
-        use_vllm=False,
-        vllm_importance_sampling_correction=False,
-        use_transformers_continuous_batching=False,
-        pad_to_multiple_of=None,
-        mask_truncated_completions=False,
-        # loss: ours; beta makes TRL score the reference policy, the rest is switched off
-        beta=objective.kl,
-        sync_ref_model=False,
-        use_bias_correction_kl=False,
-        loss_type="dapo",
-        scale_rewards="none",
-        multi_objective_aggregation="sum_then_normalize",
-        reward_weights=[1.0, 1.0],
-        epsilon=0.2,
-        epsilon_high=None,
-        delta=None,
-        importance_sampling_level="token",
-        off_policy_mask_threshold=None,
-        top_entropy_quantile=1.0,
-        entropy_coef=0.0,
-        use_adaptive_entropy=False,
-        router_aux_loss_coef=0.0,
-        disable_dropout=not dropout,
-        cast_lm_head_to_fp32=False,
-        # hardware
-        use_cpu=device == "cpu",
-        bf16=train.bf16,
-        fp16=False,
-        gradient_checkpointing=device != "cpu",
-        gradient_checkpointing_kwargs={"use_reentrant": False},
-        torch_compile=False,
-        use_liger_kernel=False,
-        full_determinism=False,
-        average_tokens_across_devices=False,
-        ddp_find_unused_parameters=False,
-        # files and logs: ours
-        trust_remote_code=False,
-        save_strategy="no",
-        save_only_model=False,
-        ignore_data_skip=True,
-        enable_jit_checkpoint=False,
-        eval_strategy="no",
-        logging_strategy="steps",
-        logging_steps=1,
-        logging_nan_inf_filter=False,
-        log_completions=False,
-        log_level="warning",
-        report_to="none",
-        disable_tqdm=True,
-        push_to_hub=False,
-    )
+    """``settings`` as TRL wants them."""
+    return GRPOConfig(**settings(run, folder, device, processes))
 
 
 class ComposedTrainer(GRPOTrainer):
@@ -225,7 +127,7 @@ class ComposedTrainer(GRPOTrainer):
     def _score(self, out: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """(log-probabilities, entropies) [B, T] of all rows of this process under the present policy."""
         logp_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
-            self.model, *_sequence(out), batch_size=self.args.per_device_train_batch_size, compute_entropy=True
+            self.model, *sequence(out), batch_size=self.args.per_device_train_batch_size, compute_entropy=True
         )
         return logp_BT, entropy_BT
 
@@ -298,7 +200,7 @@ class ComposedTrainer(GRPOTrainer):
         rows, tokens = len(inputs["completion_mask"]), inputs["completion_mask"].sum()
         inputs = active(inputs) if self.skip else inputs
         mask_BT = inputs["completion_mask"].float()
-        logp_BT, _, _ = self._get_per_token_logps_and_entropies(model, *_sequence(inputs))
+        logp_BT, _, _ = self._get_per_token_logps_and_entropies(model, *sequence(inputs))
         old_BT = inputs.get("old_per_token_logps")
         view = LossView(
             old_BT=logp_BT.detach() if old_BT is None else old_BT,
@@ -319,7 +221,12 @@ class ComposedTrainer(GRPOTrainer):
         """Add a micro-batch to the tally: loss, tokens trained, held back low, held back high, tokens in all."""
         surrogate = self.algorithm.objective.surrogate
         low_BT, high_BT = surrogate.clipped(logp_BT.detach(), view) if hasattr(surrogate, "clipped") else (None, None)
-        counts = [loss.detach(), view.mask_BT.sum(), *(0.0 if x is None else x.sum() for x in (low_BT, high_BT)), tokens]
+        counts = [
+            loss.detach(),
+            view.mask_BT.sum(),
+            *(0.0 if x is None else x.sum() for x in (low_BT, high_BT)),
+            tokens,
+        ]
         self._tally += torch.tensor([float(count) for count in counts], dtype=torch.float64)
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
@@ -343,27 +250,3 @@ class ComposedTrainer(GRPOTrainer):
             self.records.update(self.state.global_step, done)
         self._tally.zero_()
         super().log(logs, start_time)
-
-
-def _sequence(batch: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
-    """(ids, attention mask, completion tokens): prompts and completions joined."""
-    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-    return ids, mask, batch["completion_mask"].size(1)
-
-
-def active(batch: dict[str, Any]) -> dict[str, Any]:
-    """The rows of a micro-batch with some token advantage other than exactly 0, padding cut to fit them.
-
-    If there is none the shortest row stays: its advantages are 0, so it gives every parameter a gradient
-    of 0 rather than none, and a distributed forward pass stays in step with the other processes.
-    """
-    mask_BT = batch["completion_mask"]
-    keep_B = (batch["advantages"] != 0).any(1)
-    if not keep_B.any():
-        keep_B[mask_BT.sum(1).argmin()] = True
-    longest = int(mask_BT[keep_B].sum(1).max())
-    prompt = int(batch["prompt_mask"][keep_B].sum(1).max())
-    kept = {key: value[keep_B] if value.dim() else value for key, value in batch.items()}
-    left = {key: kept[key][:, -prompt:] for key in ("prompt_ids", "prompt_mask")}
-    return {**{key: value[:, :longest] if value.dim() > 1 else value for key, value in kept.items()}, **left}

@@ -204,22 +204,27 @@ def parse(data: bytes) -> tuple[list[Event], int]:
 
 
 def from_run_folder(run_folder: str | Path) -> list[Event]:
-    """The same events derived from ``spec.json`` and ``metrics.parquet``, for a run without a journal.
+    """The events that spec.json, metrics.parquet and timing.parquet tell, for a run without a journal.
 
-    Empty when the folder has no spec.json.  Times are those of the files, since a spec has none of its own.
-    Raises ``tables.TableError`` when metrics.parquet is damaged.
+    Empty when the folder has no spec.json.  Times are those of the files, since a table has none of its own.
+    Raises ``tables.TableError`` when a table is damaged.
     """
-    spec, metrics = Path(run_folder, "spec.json"), Path(run_folder, "metrics.parquet")
+    folder = Path(run_folder)
+    spec, metrics = folder / "spec.json", folder / "metrics.parquet"
     if not spec.exists():
         return []
-    events: list[Event] = [
-        Start(time=spec.stat().st_mtime, params=dict(_flat(json.loads(spec.read_text(encoding="utf-8")))))
-    ]
+    params = dict(_flat(json.loads(spec.read_text(encoding="utf-8"))))
+    events: list[Event] = [Start(time=spec.stat().st_mtime, params=params)]
+    for file in (metrics, folder / "timing.parquet"):
+        events += _steps(file) if file.exists() else []
     if metrics.exists():
-        written = metrics.stat().st_mtime
-        for step, rows in tables.read(tables.METRICS, metrics).groupby("step"):
-            values = {row.name: None if math.isnan(row.value) else row.value for row in rows.itertuples(index=False)}
-            reasons = {row.name: row.reason for row in rows.itertuples(index=False) if isinstance(row.reason, str)}
-            events.append(Metrics(time=written, step=int(step), values=values, reasons=reasons))
-        events.append(End(time=written))
+        events.append(End(time=metrics.stat().st_mtime))
     return events
+
+
+def _steps(file: Path) -> Iterable[Metrics]:
+    written = file.stat().st_mtime
+    for step, rows in tables.read(tables.METRICS, file).groupby("step"):
+        values = {row.name: None if math.isnan(row.value) else row.value for row in rows.itertuples(index=False)}
+        reasons = {row.name: row.reason for row in rows.itertuples(index=False) if isinstance(row.reason, str)}
+        yield Metrics(time=written, step=int(step), values=values, reasons=reasons)

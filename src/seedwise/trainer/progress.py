@@ -94,7 +94,7 @@ def scores(counts: Path) -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = {}
     frame = tables.read(tables.COUNTS, counts).assign(score=lambda rows: rows["correct"] / rows["samples"])
     for (run, step, benchmark), rows in frame.groupby(["run", "step", "benchmark"]):
-        values = {f"{benchmark}/avg@{rows['samples'].max()}": float(rows["score"].mean())}
+        values: dict[str, float | None] = {f"{benchmark}/avg@{rows['samples'].max()}": float(rows["score"].mean())}
         found.setdefault(str(run), []).append(Metrics(time=0.0, step=int(step), values=values))
     return found
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ class Records:
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """(metrics, timing) in the columns of METRICS."""
         columns = [column[0] for column in tables.METRICS.columns]
-        return tuple(pd.DataFrame(rows, columns=columns) for rows in (self.metrics, self.timing))  # type: ignore[return-value]
+        return pd.DataFrame(self.metrics, columns=columns), pd.DataFrame(self.timing, columns=columns)
 
     def restore(self, metrics: pd.DataFrame, timing: pd.DataFrame, totals: dict[str, int]) -> None:
         """Go on from records saved earlier."""
@@ -145,12 +146,16 @@ class Records:
 
 def gate(algorithm: Algorithm) -> float:
     """Share of wrong answers from which a group counts as hard: the K of the baseline's quantile, else 1/2."""
-    return next((part.K for part in algorithm.baseline if hasattr(part, "K")), 0.5)
+    levels = [getattr(part, "K", None) for part in algorithm.baseline]
+    return next((K for K in levels if K is not None), 0.5)
 
 
-def exploratory(text: str, words: Iterable[str]) -> dict[str, int]:
+def exploratory(text: str, words: Iterable[str]) -> Counter[str]:
     """How often each word stands in the text, as a whole word in any case (``so`` is not in ``sober``)."""
-    return {word: len(re.findall(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)) for word in words}
+    whole = "|".join(re.escape(word) for word in words)
+    return (
+        Counter(found.lower() for found in re.findall(rf"\b(?:{whole})\b", text, re.IGNORECASE)) if whole else Counter()
+    )
 
 
 def _entropies(rows: Sequence[Row], advantages: Sequence[float]) -> dict[str, Value]:
@@ -198,8 +203,8 @@ def _saturation(h_at: tuple[float, float] | None) -> dict[str, Value]:
 
 def _words(rows: Sequence[Row], words: tuple[str, ...]) -> dict[str, Value]:
     tokens = sum(row.tokens for row in rows)
-    counts = [exploratory(row.text, words) for row in rows]
-    by_word = {word: sum(count[word] for count in counts) for word in words}
+    found = exploratory("\n".join(row.text for row in rows), words)
+    by_word = {word: found[word.lower()] for word in words}
     rates = {f"{word}_per_1000_tokens": (1000 * count / tokens, None) for word, count in by_word.items()}
     return {"words_per_1000_tokens": (1000 * sum(by_word.values()) / tokens, None), **rates}
 

@@ -114,7 +114,9 @@ class Rollout:
 
     def _graded(self, problems_B: list[int], completions: list[Completion]) -> list[Row]:
         asked = zip(problems_B, completions, strict=True)
-        verdicts = self.grader.grade([Item.of(self.problems[problem], completion.text) for problem, completion in asked])
+        verdicts = self.grader.grade(
+            [Item.of(self.problems[problem], completion.text) for problem, completion in asked]
+        )
         penalty = self.algorithm.penalty
         lengths = torch.tensor([len(completion.ids) for completion in completions])
         penalty_B = [0.0] * len(completions) if penalty is None else penalty(lengths).tolist()

@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PrinterCallback
 
 from seedwise import tables
 from seedwise.engines.base import Sampling
@@ -36,6 +35,7 @@ from seedwise.trainer import lease, memory
 from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
 from seedwise.trainer.records import Records, gate
 from seedwise.trainer.rollout import Rollout, correct, penalty
+from seedwise.trainer.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,73 +169,6 @@ def stack(trainer: ComposedTrainer, device: str) -> dict[str, Any]:
     }
 
 
-class Watch(TrainerCallback):
-    """Publishes checkpoints, saves states, keeps time, notes SIGTERM."""
-
-    def __init__(self, trainer: ComposedTrainer, run: Run, out: Path, work: Path, held: lease.Lease | None) -> None:
-        self.trainer, self.run, self.out, self.work, self.held = trainer, run, out, work, held
-        self.terminated = False
-        self._began = 0.0
-
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self._began = time.perf_counter()
-        self.trainer.rollout.seconds = {}
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        step, train = state.global_step, self.run.train
-        seconds = {"step_seconds": time.perf_counter() - self._began, **self.trainer.rollout.seconds}
-        self.trainer.records.time(step, seconds)
-        if step % 10 == 0:
-            print(f"{self.run.name}: step {step} of {train.steps}, {seconds['step_seconds']:.2f} s", flush=True)
-        if self.held is not None:
-            self.held.check()
-        if step in train.checkpoints:
-            self.publish(step)
-        between_rollouts = step % (train.updates_per_rollout * train.iterations) == 0
-        if between_rollouts and step < train.steps and (self.terminated or step % train.save_every == 0):
-            control.should_save = True
-            control.should_training_stop = control.should_training_stop or self.terminated
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Complete the folder transformers has just written and make it the state to go on from."""
-        if self.held is None:
-            return
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (folder / "training_args.bin").unlink()  # pickled, and never read
-        memory.save(self.trainer.memory, folder / "memory")
-        for name, frame in zip(("metrics", "timing"), self.trainer.records.frames(), strict=True):
-            tables.write(tables.METRICS, frame, folder / f"{name}.parquet")
-        (folder / "totals.json").write_text(json.dumps(self.trainer.records.totals) + "\n")
-        older = list(self.work.glob("state-*"))
-        self.held.check()
-        _rename(folder, self.work / f"state-{state.global_step}")
-        for path in older:
-            if path.name != f"state-{state.global_step}":
-                shutil.rmtree(path)
-
-    def publish(self, step: int) -> None:
-        """Put the present weights, tokenizer and memory of the parts under checkpoints/<step>/, by rename."""
-        target = self.out / "checkpoints" / str(step)
-        new = target.with_name(f".{step}.new")
-        shutil.rmtree(new, ignore_errors=True)
-        self.trainer.save_model(str(new))  # on every process: sharded weights are gathered
-        if self.held is not None:
-            (new / "training_args.bin").unlink()
-            memory.save(self.trainer.memory, new / "memory")
-            self.held.check()
-            _rename(new, target)
-
-    def publish_rest(self) -> None:
-        """A run that diverged counts with the weights at its stop: publish them for the steps it did not reach."""
-        for step in self.run.train.checkpoints:
-            if step > self.trainer.state.global_step:
-                self.publish(step)
-
-
 def _publish(
     run: Run, trainer: ComposedTrainer, out: Path, spec: dict, stopped: dict | None, held: lease.Lease
 ) -> None:
@@ -260,16 +193,6 @@ def _write_json(path: Path, content: dict) -> None:
     new = path.with_name(f".{path.name}.new")
     new.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
     os.replace(new, path)
-
-
-def _rename(new: Path, target: Path) -> None:
-    """Put a finished folder in place of whatever an interrupted attempt left there."""
-    old = target.with_name(f".{target.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

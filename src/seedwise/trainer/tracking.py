@@ -117,8 +117,10 @@ class _Mirror:
 
         self.client: MlflowClient = MlflowClient(store)
         self.study, self.root, self.report = study, root, Report(study)
-        self.cursor_name = f".tracking-{study}-{digest(store)[:8]}.json"
-        self.experiment = self._experiment(file_of(store).absolute().parent if store.startswith(SQLITE) else None)
+        file = file_of(store).absolute() if store.startswith(SQLITE) else None
+        # A store in the results folder stays the same store when the folder is moved.
+        self.cursor_name = f".tracking-{study}-{digest(os.path.relpath(file, root) if file else store)[:8]}.json"
+        self.experiment = self._experiment(file.parent if file else None)
         self.runs: dict[tuple[str, str], list[Run]] = {}
         for run in self._all_runs():
             tags = run.data.tags
@@ -126,7 +128,7 @@ class _Mirror:
 
     def update(self, runs: pd.DataFrame) -> Report:
         """Replay every run of the study, then its comparison."""
-        scores = progress.scores(self.root / self.study / "analysis" / "counts.parquet")
+        scores = progress.scores(self.root / self.study / "analysis" / "scores.parquet")
         rows = runs.to_dict("records")
         points = {_point(row): self._parent(row) for row in rows}  # all parents before any child
         statuses: dict[str, set[str]] = {point: set() for point in points}
@@ -193,9 +195,8 @@ class _Mirror:
     def _begin(self, row: Mapping[str, Any], parent: str, events: Iterable[Event]) -> Run:
         tags = {KIND: "run", RUN: row["run"], "mlflow.parentRunId": parent, "seedwise.id": row["id"]}
         begun = min((event.time for event in events if event.time), default=None)
-        child = self.client.create_run(
-            self.experiment, start_time=begun and int(begun * 1000), tags=tags, run_name=row["run"]
-        )
+        start = None if begun is None else int(begun * 1000)
+        child = self.client.create_run(self.experiment, start_time=start, tags=tags, run_name=row["run"])
         params = {name: row[name] for name in ("model", "method", "setting", "group_size", "seed")}
         self._log(child, params=params | {f"axes.{key}": value for key, value in json.loads(row["axes"]).items()})
         return child

