@@ -37,16 +37,21 @@ def snippets(text: str) -> Iterator[str]:
     yield from re.findall(r"`([^`\n]+)`", fence.sub("", text))
 
 
+def commands(snippet: str) -> list[str]:
+    return re.split(r"\s*(?:&&|\|\||[;|])\s*", snippet)
+
+
 def problems(text: str) -> list[str]:
     """What the document names and does not exist."""
-    return [f"`{snippet}`: {wrong}" for snippet in snippets(text) for wrong in wrongs(snippet)]
+    parts = [(snippet, part) for snippet in snippets(text) for part in commands(snippet)]
+    return [f"`{snippet}`: {wrong}" for snippet, part in parts for wrong in wrongs(part)]
 
 
-def wrongs(snippet: str) -> Iterator[str]:
+def wrongs(command: str) -> Iterator[str]:
     try:
-        words = shlex.split(snippet)
-    except ValueError:  # prose with an apostrophe, no command
-        words = snippet.split()
+        words = shlex.split(command)
+    except ValueError:  # prose with an apostrophe
+        words = command.split()
     match words:
         case ["make", *targets]:
             yield from (
@@ -133,7 +138,7 @@ def test_a_document_names_only_what_exists(document: Path):
     [
         ("run `make studdy` now", "no make target studdy"),
         ("```sh\nmake env test\nmake bentch\n```", "no make target bentch"),
-        ("`seedwise trian`", "no command seedwise trian"),
+        ("`make env && seedwise trian`", "no command seedwise trian"),
         ("`seedwise train run --stdy x`", "seedwise train has no option --stdy"),
         ("```\n$ seedwise train \\\n    --stdy x\n```", "seedwise train has no option --stdy"),
         ("see `seedwise.tabels`", "no module or member seedwise.tabels"),

@@ -89,7 +89,14 @@ rule make:
 """
 
 
-@pytest.mark.parametrize(("log", "status", "said"), [('log: "log"', 0, "no lint found"), ("", 1, "No log directive")])
+@pytest.mark.parametrize(
+    ("log", "status", "said"),
+    [
+        ('log: "log"', 0, "no lint found, 1 times waived"),
+        ("", 1, "No log directive"),
+        ("nonsense: 1", 1, "SyntaxError"),
+    ],
+)
 def test_the_workflow_lint_waives_one_finding_and_no_other(
     repository: Path, tmp_path: Path, log: str, status: int, said: str
 ):
@@ -97,4 +104,4 @@ def test_the_workflow_lint_waives_one_finding_and_no_other(
     command = [sys.executable, str(repository / "workflow" / "lint.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == status
-    assert said in done.stdout
+    assert said in done.stdout + done.stderr

@@ -32,7 +32,17 @@ RENDERING = ("report.build",)
 # tables checks what is written and computes nothing; the tracker only mirrors.
 # Building problems asks the grader only whether a gold answer can be read.
 APART_FROM_DATA = ("grading",)
-APART = ("algos", "study", "grid", "layout", "tables", "trainer.tracking", "trainer.passing", "trainer.journal", "trainer.lease")
+APART = (
+    "algos",
+    "study",
+    "grid",
+    "layout",
+    "tables",
+    "trainer.tracking",
+    "trainer.passing",
+    "trainer.journal",
+    "trainer.lease",
+)
 
 
 class _Strip(ast.NodeTransformer):
@@ -43,7 +53,11 @@ class _Strip(ast.NodeTransformer):
         body = getattr(node, "body", None)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and body:
             first = body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
         return node
 

@@ -23,40 +23,47 @@ StudyFile = Annotated[Path, typer.Option("--study", help="study file")]
 DEFAULT = Path("config/config.yaml")
 
 
+def _holding(study: Path, name: str) -> layouts.Layout:
+    """The layout of a study that must hold ``name``."""
+    layout = layouts.read(study)
+    layout.check(name)
+    return layout
+
+
 @app.command()
 def data(name: str, study: StudyFile = DEFAULT) -> None:
     """Build one file of problems, e.g. same-1a2b3c4d."""
-    stages.data(layouts.read(study), name)
+    stages.data(_holding(study, name), name)
 
 
 @app.command()
 def base(name: str, study: StudyFile = DEFAULT) -> None:
     """Write the folder of an untrained model."""
-    stages.base(layouts.read(study), name)
+    stages.base(_holding(study, name), name)
 
 
 @app.command()
 def train(run: str, study: StudyFile = DEFAULT, work: Path = layouts.WORK) -> None:
     """Train one run; a training that was stopped continues where it saved last."""
-    stages.train(layouts.read(study), run, work)
+    stages.train(_holding(study, run), run, work)
 
 
 @app.command()
 def sample(subject: str, study: StudyFile = DEFAULT) -> None:
     """Sample all checkpoints of a run (or a base) on all benchmarks."""
-    stages.sample(layouts.read(study), subject)
+    stages.sample(_holding(study, subject), subject)
 
 
 @app.command()
 def score(subject: str, study: StudyFile = DEFAULT) -> None:
     """Grade the samples of a run (or a base)."""
-    stages.score(layouts.read(study), subject)
+    stages.score(_holding(study, subject), subject)
 
 
 @app.command()
 def resample(subject: str, study: StudyFile = DEFAULT) -> None:
     """Continue responses from before windows of high and low entropy."""
-    stages.resample(layouts.read(study), subject)
+    stages.resample(_holding(study, subject), subject)
 
 
 @app.command()
@@ -74,7 +81,9 @@ def report(study: StudyFile = DEFAULT) -> None:
 @app.command()
 def sync(
     study: StudyFile = DEFAULT,
-    record: Annotated[Path | None, typer.Option(help="write the outcome here; a store that refuses is then no failure")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="write the outcome here; a store that refuses is then no failure")
+    ] = None,
 ) -> None:
     """Mirror what is new in the study's files to MLflow."""
     typer.echo(stages.sync(layouts.read(study), record))

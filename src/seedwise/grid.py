@@ -96,7 +96,9 @@ def expand(study: Study, path: str = "study") -> Grid:
         if run.name in runs:
             other = runs[run.name]
             if (other.method, other.setting, other.model_name) != (run.method, run.setting, run.model_name):
-                notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: {run.name} runs once")
+                notes.append(
+                    f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: {run.name} runs once"
+                )
             continue
         runs[run.name] = run
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
@@ -151,7 +153,9 @@ def _points(name: str, entry: dict[str, Any], path: str) -> Iterator[Point]:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise StudyError(f"{where}: {place}: {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise StudyError(
+                f"{where}: {place}: {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+            ) from None
         except ValueError as error:
             raise StudyError(f"{where}: {error}") from None
         labels = [label(str(key[-1]), value) for key, value in chosen.items()]
@@ -202,7 +206,12 @@ def label(key: str, value: Any) -> str:
     """How one axis value appears in a name: ``K0.4``, ``log4`` (kappa = log 4), ``lr1e-05``, ``full``, ``lora8``."""
     if key == "lora":
         return "full" if value is None else f"lora{value['rank'] if isinstance(value, dict) else value}"
-    if key == "kappa" and isinstance(value, float) and value > 0 and abs(math.exp(value) - round(math.exp(value))) < 1e-9:
+    if (
+        key == "kappa"
+        and isinstance(value, float)
+        and value > 0
+        and abs(math.exp(value) - round(math.exp(value))) < 1e-9
+    ):
         return f"log{round(math.exp(value))}"
     text = canonical(value).strip('"')
     if not re.fullmatch(r"[A-Za-z0-9_.+-]*", text):
@@ -238,7 +247,9 @@ def _gives(name: str, values: dict[str, Any], algorithm: Algorithm) -> bool:
 
 def _figures(part: Any) -> str:
     values = part.model_dump(mode="json", exclude_defaults=True)
-    return "".join(f".{label(key, value)}" for key, value in values.items() if key != "kind" and isinstance(value, (int, float)))
+    return "".join(
+        f".{label(key, value)}" for key, value in values.items() if key != "kind" and isinstance(value, (int, float))
+    )
 
 
 def _run(
@@ -249,7 +260,9 @@ def _run(
         try:
             model, train, algorithm = _with_axis(key, number(value), model, train, algorithm)
         except (ValidationError, ValueError) as error:
-            message = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
+            message = (
+                error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
+            )
             raise StudyError(f"{path}: axes.{key}: {value!r}: {message}") from None
     _check_run(path, point, algorithm, train, group_size)
     extra = [label(key.rpartition(".")[2], number(value)) for key, value in axes.items()]
@@ -307,7 +320,9 @@ def _check_run(path: str, point: Point, algorithm: Algorithm, train: Train, grou
     if group_size < 2:
         raise StudyError(f"{path}: group_size: {group_size}: a group needs at least 2 samples")
     if train.completions % group_size:
-        raise StudyError(f"{path}: group_size: {group_size}: train.completions {train.completions} is not a multiple of it")
+        raise StudyError(
+            f"{path}: group_size: {group_size}: train.completions {train.completions} is not a multiple of it"
+        )
     if train.skip_zero_advantage is True and (reason := algorithm.may_skip()):
         raise StudyError(f"{where}: {reason}")
 
@@ -349,13 +364,17 @@ def _check_names(study: Study, points: dict[str, Point], path: str) -> None:
         ("resample.methods", study.resample.methods or ()),
     ]
     if "base" in study.methods or "train" in study.evaluate.benchmarks:
-        raise StudyError(f"{path}: methods.base: the untrained model and the training data own the names base and train: rename")
+        raise StudyError(
+            f"{path}: methods.base: the untrained model and the training data own the names base and train: rename"
+        )
     for key, names in wanted:
         for name in names:
             if name not in known:
                 raise StudyError(f"{path}: {key}: {name!r} is no method point; they are {', '.join(known)}")
     if compare.reference in compare.primary.family:
-        raise StudyError(f"{path}: compare.primary.family: {compare.reference!r} is the reference: remove it from the family")
+        raise StudyError(
+            f"{path}: compare.primary.family: {compare.reference!r} is the reference: remove it from the family"
+        )
 
 
 def parse_run_name(name: str) -> dict[str, Any]:

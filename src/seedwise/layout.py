@@ -14,7 +14,7 @@ from pathlib import Path
 from seedwise import behaviour
 from seedwise.grid import Grid, data_name, expand
 from seedwise.identity import digest
-from seedwise.study import load
+from seedwise.study import StudyError, load
 
 RESULTS = Path("results")
 WORK = Path("work")
@@ -39,6 +39,14 @@ class Layout:
     @property
     def report(self) -> Path:
         return self.folder / "report.html"
+
+    def check(self, name: str) -> None:
+        """Raise StudyError where a job was planned for something that the study, as it and the code are now, has not."""
+        if name not in {*self.subjects, *self.grid.models, *self.grid.problems}:
+            raise StudyError(
+                f"{name}: not part of study {self.grid.study.study}: the study or the code changed since this was planned: "
+                "start Snakemake again"
+            )
 
     def problems(self, name: str) -> Path:
         return self.root / "data" / f"{name}.parquet"

@@ -49,7 +49,14 @@ def readme() -> str:
     """Every key of a study file with type, default and meaning, as Markdown."""
     lines = [HEAD]
     for place, model in SECTIONS.items():
-        lines += [f"## {place or 'top level'}", "", model.__doc__ or "", "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"## {place or 'top level'}",
+            "",
+            model.__doc__ or "",
+            "",
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
             lines.append(f"| `{name}` | {_kind(field.annotation)} | {default} | {field.description or ''} |")
@@ -58,7 +65,14 @@ def readme() -> str:
 
 
 def _presets() -> list[str]:
-    lines = ["## Presets", "", "`methods: {name: {preset: ..., parameter: value}}`", "", "| preset | parameters |", "|---|---|"]
+    lines = [
+        "## Presets",
+        "",
+        "`methods: {name: {preset: ..., parameter: value}}`",
+        "",
+        "| preset | parameters |",
+        "|---|---|",
+    ]
     for name in algos.PRESETS:
         lines.append(f"| `{name}` | {', '.join(f'`{key}`' for key in algos.parameters(name)) or 'none'} |")
     return [*lines, ""]

@@ -56,7 +56,9 @@ def base(layout: Layout, name: str) -> None:
 
     folder = layout.model(name)
     export(layout.grid.models[name], folder)
-    files = {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")}
+    files = {
+        path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")
+    }
     write_record(folder / "files.json", {"backbone": layout.grid.models[name].model_dump(mode="json"), "sha256": files})
 
 
@@ -264,7 +266,10 @@ def _mark(layout: Layout, stage: str) -> None:
     for old in marker.parent.glob("*.json"):
         old.unlink()
     study = layout.grid.study
-    write_record(marker, {"study": study.model_dump(mode="json"), "subjects": sorted(layout.subjects), "notes": layout.grid.notes})
+    write_record(
+        marker,
+        {"study": study.model_dump(mode="json"), "subjects": sorted(layout.subjects), "notes": layout.grid.notes},
+    )
 
 
 def report(layout: Layout) -> Path:
@@ -273,7 +278,9 @@ def report(layout: Layout) -> Path:
 
     from seedwise.report.build import render
 
-    curves = [tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs]
+    curves = [
+        tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs
+    ]
     page = render(layout.folder, pd.concat(curves, ignore_index=True), facts(layout), samples=_answers(layout))
     _mark(layout, "report")
     return page
@@ -295,7 +302,12 @@ def facts(layout: Layout) -> dict[str, Any]:
         "compare": study.compare,
         "compare_hash": digest(study.compare.model_dump(mode="json"))[:16],
         "seed_varies": ("order of prompts", "sampling of rollouts", "initial weights of an adapter"),
-        "seed_fixed": ("backbone weights", "training problems", "benchmark problems", "streams of one seed between methods"),
+        "seed_fixed": (
+            "backbone weights",
+            "training problems",
+            "benchmark problems",
+            "streams of one seed between methods",
+        ),
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
         "versions": {key: str(value) for key, value in json.loads(shared).items()},
         "settings": {

@@ -76,9 +76,12 @@ class ModelSpec(Settings):
     lora: Lora | None = Field(default=None, description="train an adapter instead of the whole model")
     template: str = Field(default="{question}", description="prompt, with fields of the problem in braces")
     chat_template: str | None = Field(
-        default=None, description="null: the prompt as it is; 'tokenizer': the tokenizer's own chat template; else Jinja text"
+        default=None,
+        description="null: the prompt as it is; 'tokenizer': the tokenizer's own chat template; else Jinja text",
     )
-    stop: tuple[str, ...] = Field(default=(), description="tokens that end a completion beside the model's own end token")
+    stop: tuple[str, ...] = Field(
+        default=(), description="tokens that end a completion beside the model's own end token"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> ModelSpec:
@@ -123,17 +126,23 @@ class Train(Settings):
     def _consistent(self) -> Train:
         reuse = self.updates_per_rollout * self.iterations
         if self.completions % self.updates_per_rollout:
-            raise ValueError(f"completions {self.completions} is not a multiple of updates_per_rollout {self.updates_per_rollout}")
+            raise ValueError(
+                f"completions {self.completions} is not a multiple of updates_per_rollout {self.updates_per_rollout}"
+            )
         rows = self.completions // self.updates_per_rollout
         if rows > self.micro_batch and rows % self.micro_batch:
             raise ValueError(f"{rows} rows per optimizer step are not a multiple of micro_batch {self.micro_batch}")
         if not self.checkpoints or list(self.checkpoints) != sorted(set(self.checkpoints)):
             raise ValueError(f"checkpoints {list(self.checkpoints)} must be steps in rising order, without repeats")
         if self.checkpoints[-1] != self.steps:
-            raise ValueError(f"the last of checkpoints {list(self.checkpoints)} must be steps {self.steps}: it is what is compared")
+            raise ValueError(
+                f"the last of checkpoints {list(self.checkpoints)} must be steps {self.steps}: it is what is compared"
+            )
         for key, steps in {"checkpoints": self.checkpoints, "save_every": (self.save_every,)}.items():
             if odd := [step for step in steps if step % reuse]:
-                raise ValueError(f"{key} {odd} fall inside a rollout: use multiples of updates_per_rollout x iterations = {reuse}")
+                raise ValueError(
+                    f"{key} {odd} fall inside a rollout: use multiples of updates_per_rollout x iterations = {reuse}"
+                )
         return self
 
 
@@ -150,7 +159,9 @@ class Evaluate(Settings):
     @model_validator(mode="after")
     def _samples_for_all(self) -> Evaluate:
         if isinstance(self.samples, dict) and set(self.samples) != set(self.benchmarks):
-            raise ValueError(f"samples names {sorted(self.samples)}, benchmarks are {sorted(self.benchmarks)}: name each once")
+            raise ValueError(
+                f"samples names {sorted(self.samples)}, benchmarks are {sorted(self.benchmarks)}: name each once"
+            )
         return self
 
     def samples_of(self, benchmark: str) -> int:
@@ -173,7 +184,9 @@ class Resample(Settings):
     responses: Count = Field(default=2, description="correct ones of a problem, and as many incorrect ones")
     window: Count = Field(default=4, description="tokens")
     continuations: Count = 8
-    edge: Annotated[Number, Field(ge=0, lt=0.5)] = Field(default=0.2, description="share of the response excluded at each end")
+    edge: Annotated[Number, Field(ge=0, lt=0.5)] = Field(
+        default=0.2, description="share of the response excluded at each end"
+    )
     apart: Share = Field(default=0.2, description="start positions lie within this share of the length")
     methods: tuple[str, ...] | None = Field(default=None, description="method points; null: all, and the base")
 
@@ -318,7 +331,9 @@ def load(path: str | Path) -> Study:
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise StudyError(f"{path}: {error.strerror}: name an existing file, e.g. --config study=config/config.yaml") from None
+        raise StudyError(
+            f"{path}: {error.strerror}: name an existing file, e.g. --config study=config/config.yaml"
+        ) from None
     try:
         content = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with stricter scalars
     except yaml.YAMLError as error:

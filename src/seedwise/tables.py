@@ -213,7 +213,9 @@ CONTRASTS = Table(
         _opt("family_high", _FLOAT, ""),
         _opt("tost_p", _FLOAT, "equivalence within the smallest effect"),
         _opt("tost_p_adjusted", _FLOAT, "Holm within the family"),
-        _opt("verdict", _STR, "superior | inferior | equivalent | superior-but-small | inferior-but-small | inconclusive"),
+        _opt(
+            "verdict", _STR, "superior | inferior | equivalent | superior-but-small | inferior-but-small | inconclusive"
+        ),
         _req("seeds", _INT, "S of the method"),
         _req("seeds_reference", _INT, "S of the reference"),
         _req("problems", _INT, "P"),

@@ -6,15 +6,13 @@ import json
 from dataclasses import asdict
 from itertools import islice
 from random import Random
-from statistics import mean
 
 import pytest
-import reasoning_gym
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.models import embedded, expressions, load, warmstart
+from seedwise.models import embedded, expressions, load, measure, warmstart
 
 torch.set_num_threads(1)
 
@@ -63,20 +61,8 @@ def test_the_first_steps_give_the_recorded_losses():
 
 
 def test_steps_agree_with_reasoning_gym():
-    problems = reasoning_gym.create_dataset(
-        "basic_arithmetic",
-        seed=3,
-        size=300,
-        min_terms=3,
-        max_terms=4,
-        min_digits=1,
-        max_digits=1,
-        operators=["+", "-", "*"],
-        allow_parentheses=True,
-        allow_negation=False,
-    )
-    for problem in problems:
-        assert str(expressions.steps(problem["metadata"]["expression"])[-1].value) == problem["answer"]
+    for prompt, answer in measure.problems("mixed", 300, seed=3):
+        assert str(expressions.steps(prompt[:-1])[-1].value) == answer
 
 
 @pytest.mark.parametrize("text", ["", "7", "4+", "4+3)", "(4+3", "4**3"])
@@ -98,41 +84,24 @@ def test_hasty_answers_are_wrong_by_construction_and_careful_ones_are_not():
     assert 0.88 < share["careful"] < 0.97
 
 
-@pytest.fixture(scope="module")
-def prompts_and_answers():
-    problems = reasoning_gym.create_dataset(
-        "chain_sum", seed=777, size=96, min_terms=4, max_terms=6, min_digits=1, max_digits=1, allow_negation=False
-    )
-    return [(p["metadata"]["expression"].replace(" ", "") + "=", p["answer"]) for p in problems for _ in range(4)]
+def test_careful_pays_and_the_base_is_in_between(shipped):
+    pairs = measure.problems("same", 96, seed=777)
+    found = measure.measure(*shipped, pairs, samples=4, temperature=0.7, seed=0, max_tokens=64)
+    assert 0.35 < found.right < 0.65
+    assert 0.4 < found.careful < 0.7
+    assert found.right_careful > 0.8
+    assert found.right_hasty < 0.3
 
 
-def sampled(model, tokenizer, prompts, temperature):
-    """Completions of at most 64 tokens as (texts, mask of all tokens, ids of all tokens, prompt width)."""
-    batch = tokenizer(prompts, return_tensors="pt", padding=True)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        ids = model.generate(**batch, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=64)
-    width = batch["input_ids"].shape[1]
-    mask = torch.cat([batch["attention_mask"], (ids[:, width:] != tokenizer.pad_token_id).long()], 1)
-    return tokenizer.batch_decode(ids[:, width:], skip_special_tokens=True), mask, ids, width
+def test_the_base_has_length_and_entropy_to_explore(shipped):
+    pairs = measure.problems("same", 64, seed=778)
+    found = measure.measure(*shipped, pairs, samples=2, temperature=1.0, seed=0, max_tokens=64)
+    assert found.length_tokens > 20
+    assert found.longest_tokens <= 64
+    assert found.entropy_nats > 0.2
 
 
-def test_careful_pays_and_the_base_is_in_between(shipped, prompts_and_answers):
-    texts, *_ = sampled(*shipped, [p for p, _ in prompts_and_answers], temperature=0.7)
-    right = [text.rsplit("#", 1)[-1] == answer for text, (_, answer) in zip(texts, prompts_and_answers, strict=True)]
-    careful = ["=" in text for text in texts]
-    assert 0.35 < mean(right) < 0.65
-    assert 0.4 < mean(careful) < 0.7
-    assert mean(r for r, c in zip(right, careful, strict=True) if c) > 0.8
-    assert mean(r for r, c in zip(right, careful, strict=True) if not c) < 0.3
-
-
-def test_the_base_has_length_and_entropy_to_explore(shipped, prompts_and_answers):
-    model, tokenizer = shipped
-    _, mask, ids, width = sampled(model, tokenizer, [p for p, _ in prompts_and_answers[::2]], temperature=1.0)
-    with torch.no_grad():
-        logp = model(input_ids=ids, attention_mask=mask).logits[:, width - 1 : -1].log_softmax(-1)
-    spoken = mask[:, width:].float()
-    entropy = -(logp.exp() * logp).sum(-1)
-    assert spoken.sum(1).mean() > 20
-    assert (entropy * spoken).sum() / spoken.sum() > 0.2
+def test_a_way_nobody_took_has_no_accuracy(shipped):
+    found = measure.measure(*shipped, [("1+1+1+1=", "4")], samples=1, temperature=1.0, seed=0, max_tokens=1)
+    assert (found.right, found.careful, found.right_careful, found.right_hasty) == (0.0, 0.0, None, 0.0)
+    assert "careful -" in str(found)

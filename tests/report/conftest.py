@@ -13,7 +13,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import synthetic
 
+from seedwise.report import style
+
 METHODS = ("clip_higher", "qae.K0.2", "qae.K0.4", "qae.K0.6", "eapo.log4", "qae_eapo")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_fonts():
+    """PDF fonts that cost a tenth; the ones the report uses have a test of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style.SETTINGS, "pdf.fonttype", 3)
+        yield
 
 
 def simulated(methods: tuple[str, ...], block: tuple[str, ...]) -> dict[str, pd.DataFrame]:
@@ -39,5 +49,5 @@ def small_study() -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="session")
-def rendered(study: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rendered(quick_fonts: None, study: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic.build(study, tmp_path_factory.mktemp("report")).parent

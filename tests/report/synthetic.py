@@ -24,7 +24,7 @@ AXES = {
     "qae.K0.2": {"K": 0.2}, "qae.K0.4": {"K": 0.4}, "qae.K0.6": {"K": 0.6}, "qae.K0.8": {"K": 0.8},
     "eapo.log2": {"kappa": math.log(2)}, "eapo.log4": {"kappa": math.log(4)},
 }  # fmt: skip
-FAMILY, TRENDS = ("qae.K0.4", "eapo.log4", "qae_eapo", "base"), ("K", "kappa", "group_size")
+FAMILY, TRENDS = ("qae.K0.4", "eapo.log4", "qae_eapo", "base"), ("K", "group_size")
 COMPARE = Comparison("clip_higher", "avg@n", FAMILY, TRENDS, 0.02, 0.05)
 FACTS = {
     "study": "synthetic",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seedwise.report.figures import learning, sparsity
-from seedwise.report.style import apart, inline, palette, svg
+from seedwise.report.style import SETTINGS, apart, inline, palette, save, svg
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=12))
@@ -61,3 +61,13 @@ def test_names_are_not_read_as_formulas_or_markup():
     assert "$x^2$ &lt;b&gt;" in text
     assert 'id="f-' in inline(text, "f", "caption")
     assert "#1b1f24" not in inline(text, "f", "caption")
+
+
+def test_pdf_embeds_truetype_fonts_and_is_the_same_every_time(monkeypatch, tmp_path):
+    monkeypatch.setitem(SETTINGS, "pdf.fonttype", 42)
+    written = []
+    for name in ("first", "second"):
+        save(learning(curves("reward", [[0.1, 0.2]]), "ref"), "f", tmp_path / name)
+        written.append((tmp_path / name / "f.pdf").read_bytes())
+    assert written[0] == written[1]
+    assert b"/FontFile2" in written[0]

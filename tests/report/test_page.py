@@ -50,7 +50,7 @@ def test_page_is_self_contained(rendered):
     ids = [value for _, name, value in tags.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in targets} <= set(ids)
-    assert tags.tags.count("svg") == 9
+    assert tags.tags.count("svg") == 8
 
 
 def test_page_answers_in_words(rendered):
@@ -108,7 +108,8 @@ def test_figures_carry_no_date_and_no_randomness(rendered):
 
 def test_study_without_curves_or_samples_still_has_a_page(small_study, tmp_path):
     bare = small_study | {"metrics": small_study["metrics"].iloc[:0], "samples": pd.DataFrame(), "windows": None}
-    text = build(bare, tmp_path).read_text()
+    declared = synthetic.Comparison("clip_higher", "avg@n", ("qae.K0.4",), (), 0.02, 0.05)
+    text = build(bare, tmp_path, synthetic.FACTS | {"compare": declared}).read_text()
     assert "reward was not recorded" in text
     assert "advantage shares were not recorded" in text
     assert "Sample answers" not in text

@@ -157,6 +157,34 @@ def test_missing_seed_and_missing_run_are_shown(study, tmp_path):
     assert sentence.startswith("eapo.log4 was not tested against clip_higher: eapo.log4 was not evaluated")
 
 
+def text_of(study, tmp_path):
+    analyse(study["runs"], study["counts"], None, synthetic.COMPARE, tmp_path)
+    results, facts = load(tmp_path, study["runs"]), Facts.of(synthetic.FACTS)
+    designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
+    return {name: markdown(views) for name, views in views_of(results, facts, designs).items()}
+
+
+def test_one_seed_prints_no_p_anywhere(small_study, tmp_path):
+    first = {name: frame[frame["seed"] == 0] for name, frame in small_study.items() if name in ("runs", "counts")}
+    text = text_of(first, tmp_path)
+    assert "S = 1 training seed per method" in text["main"]
+    line = next(line for line in text["main"].splitlines() if line.startswith("| qae.K0.4"))
+    assert line.endswith("| – | not tested: an interval over seeds needs at least 2, got 1 |")
+    assert "superior |" not in text["main"]
+    assert not re.search(r"\b0\.\d{3}\b", text["main"] + text["differences"])
+
+
+def test_two_seeds_print_a_caution(small_study, tmp_path):
+    two = {name: frame[frame["seed"] < 2] for name, frame in small_study.items() if name in ("runs", "counts")}
+    assert "df<=2: two seeds, so the spread over seeds is hardly known." in text_of(two, tmp_path)["main"]
+
+
+def test_study_in_which_every_run_failed(small_study, tmp_path):
+    text = text_of(small_study | {"counts": small_study["counts"].iloc[:0]}, tmp_path)
+    assert "| qae.K0.4 | 0 of 3 | – | – | – | not tested: nothing was evaluated |" in text["main"]
+    assert "6 runs, 6 without scores." in text["runs"]
+
+
 def test_facts_are_checked(tmp_path):
     with pytest.raises(ReportError, match="unknown key 'sudy'"):
         Facts.of(synthetic.FACTS | {"sudy": "x"})

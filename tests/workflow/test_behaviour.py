@@ -87,7 +87,11 @@ def test_the_parts_of_a_method_are_found_by_their_classes() -> None:
 @pytest.mark.parametrize(
     ("stage", "within", "without"),
     [
-        (behaviour.TRAINING, {"trainer.adapter", "grading.pool", "identity"}, {"tables", "algos.credit", "study", "trainer.tracking"}),
+        (
+            behaviour.TRAINING,
+            {"trainer.adapter", "grading.pool", "identity"},
+            {"tables", "algos.credit", "study", "trainer.tracking"},
+        ),
         (behaviour.SAMPLING, {"evals.samples", "engines.transformers", "models.load"}, {"grading.pool", "trainer.run"}),
         (behaviour.SCORING, {"grading.verify", "grading.policy"}, {"engines.transformers", "models.load"}),
         (behaviour.ANALYSIS, {"report.analysis", "stats.contrasts"}, {"report.figures", "report.page"}),

@@ -47,7 +47,9 @@ class Project:
         files += [layout.problems(name) for name in layout.grid.problems]
         files += [layout.model(name) / "files.json" for name in layout.grid.models]
         for name in layout.grid.runs:
-            files += [layout.run(name) / file for file in ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")]
+            files += [
+                layout.run(name) / file for file in ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
+            ]
         for name in layout.subjects:
             found = [layout.sampled(name), layout.scores(name), layout.continuations(name)]
             files += [path for path in found if path]
@@ -57,7 +59,16 @@ class Project:
 
     def plan(self, **environment: str) -> dict[str, int]:
         """rule -> planned jobs of a dry-run."""
-        command = [sys.executable, "-m", "snakemake", "-n", "-s", str(ROOT / "Snakefile"), "--directory", str(self.folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "-n",
+            "-s",
+            str(ROOT / "Snakefile"),
+            "--directory",
+            str(self.folder),
+        ]
         shown = subprocess.run(
             [*command, "--config", f"study={self.folder / 'study.yaml'}"],
             env=os.environ | {"PYTHONPATH": str(self.folder / "src")} | environment,
@@ -122,7 +133,9 @@ def test_an_edited_part_plans_its_runs_only(project: Project) -> None:
     assert project.plan() == {}
     text = (project.folder / "src/seedwise/algos/credit.py").read_text()
     call = entropic_call(text)
-    project.edit("algos/credit.py", call, call.replace("    def __call__", "    extra_limit: int = 3\n\n    def __call__"))
+    project.edit(
+        "algos/credit.py", call, call.replace("    def __call__", "    extra_limit: int = 3\n\n    def __call__")
+    )
     assert project.plan() == retrained(2)
 
 
@@ -140,7 +153,16 @@ def test_an_edited_figure_plans_the_report_only(project: Project) -> None:
 
 def test_an_unknown_key_stops_before_any_job(project: Project) -> None:
     project.study(changed(sedes=[3]))
-    command = [sys.executable, "-m", "snakemake", "-n", "-s", str(ROOT / "Snakefile"), "--directory", str(project.folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-n",
+        "-s",
+        str(ROOT / "Snakefile"),
+        "--directory",
+        str(project.folder),
+    ]
     shown = subprocess.run(
         [*command, "--config", f"study={project.folder / 'study.yaml'}"], capture_output=True, text=True, check=False
     )
@@ -151,4 +173,6 @@ def test_an_unknown_key_stops_before_any_job(project: Project) -> None:
 
 def test_ids_do_not_depend_on_where_results_lie() -> None:
     grid = expand(parse(STUDY))
-    assert layouts.Layout(grid, Path("results")).analysis_id == layouts.Layout(grid, Path("elsewhere/results")).analysis_id
+    assert (
+        layouts.Layout(grid, Path("results")).analysis_id == layouts.Layout(grid, Path("elsewhere/results")).analysis_id
+    )

@@ -70,7 +70,10 @@ def test_unsafe_method_names_are_refused_by_name(name: str) -> None:
 
 def test_skipping_where_it_is_not_exact_is_refused_with_the_part_named() -> None:
     study = changed(**{"methods.kl": {"preset": "grpo", "kl": 0.1}, "train.skip_zero_advantage": True})
-    with pytest.raises(StudyError, match=r"methods\.kl: kl_penalty acts on rows with zero advantage too: set train\.skip_zero_advantage to false"):
+    with pytest.raises(
+        StudyError,
+        match=r"methods\.kl: kl_penalty acts on rows with zero advantage too: set train\.skip_zero_advantage to false",
+    ):
         runs_of(study)
 
 
@@ -94,7 +97,9 @@ def test_one_number_however_it_is_written(text: str, tmp_path) -> None:
 
 
 def test_logarithms_and_exponents_are_numbers(tmp_path) -> None:
-    study = changed(**{"methods.eapo": {"preset": "eapo", "kappa": ["log 2", "log 4"]}, "axes": {"train.lr": ["1e-4", "2e-4"]}})
+    study = changed(
+        **{"methods.eapo": {"preset": "eapo", "kappa": ["log 2", "log 4"]}, "axes": {"train.lr": ["1e-4", "2e-4"]}}
+    )
     runs = list(runs_of(study).values())
     assert {run.algorithm.credit.kappa for run in runs if run.method == "eapo.log4"} == {math.log(4)}
     assert {run.train.lr for run in runs} == {1e-4, 2e-4}
@@ -147,8 +152,22 @@ def test_a_missing_seed_in_one_place_leaves_all_other_names_as_they_were() -> No
 
 
 def test_two_swapped_parameters_are_other_runs() -> None:
-    one = changed(**{"methods": {"clip_higher": {"preset": "clip_higher"}, "c": {"preset": "clip_higher", "low": 0.1, "high": 0.3}}})
-    two = changed(**{"methods": {"clip_higher": {"preset": "clip_higher"}, "c": {"preset": "clip_higher", "low": 0.3, "high": 0.1}}})
+    one = changed(
+        **{
+            "methods": {
+                "clip_higher": {"preset": "clip_higher"},
+                "c": {"preset": "clip_higher", "low": 0.1, "high": 0.3},
+            }
+        }
+    )
+    two = changed(
+        **{
+            "methods": {
+                "clip_higher": {"preset": "clip_higher"},
+                "c": {"preset": "clip_higher", "low": 0.3, "high": 0.1},
+            }
+        }
+    )
     for study in (one, two):
         study["compare"]["primary"]["family"] = ["c"]
     first, second = runs_of(one), runs_of(two)

@@ -8,6 +8,13 @@ from seedwise.report.facts import BASE, PRIMARY, Facts
 from seedwise.report.results import Design, Results
 from seedwise.report.wording import DASH, known, listed, percent, plain, spread
 
+MEANING = {
+    "df<=2": "df<=2: two seeds, so the spread over seeds is hardly known.",
+    "underdispersed": "underdispersed: seeds differ less than the sampling of answers alone would make them.",
+    "dropped_problems": "dropped_problems: left out because some seed has no answer to them.",
+    "stopped_early": "stopped_early: some run ended before the others and counts with the weights at its stop.",
+}
+
 
 def footer(results: Results, facts: Facts, model: str, setting: str, design: Design) -> tuple[str, ...]:
     """S, P, n, unit of replication, shared randomness, variance shares, df, reach, declaration."""
@@ -20,6 +27,7 @@ def footer(results: Results, facts: Facts, model: str, setting: str, design: Des
         _seed(facts),
         _compared(facts, macro, family),
         _variance(family or macro),
+        _cautions(macro),
         _reach(facts, design),
         _declared(facts, macro),
     )
@@ -31,8 +39,9 @@ def _size(design: Design) -> str:
     counts = sorted({n for ns in design.samples.values() for n in ns})
     n = "n = " + " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "n = 0"
     S = spread(design.seeds, 0) if design.seeds else "0"
+    seeds = _plural("seed", 1 if S == "1" else 2)
     return (
-        f"S = {S} training seeds per method, P = {sum(design.problems.values())} problems ({problems}), "
+        f"S = {S} training {seeds} per method, P = {sum(design.problems.values())} problems ({problems}), "
         f"{n} samples per problem. The unit of replication is a training run: one seed, evaluated on every problem. "
         "Macro: benchmarks have equal weight. Intervals: 95 %, for new seeds and new problems."
     )
@@ -65,6 +74,14 @@ def _variance(rows: list[dict]) -> str:
         return ""
     each = "; ".join(f"{row['method']} {shares(row)} (df {plain(row['df'])})" for row in tested)
     return f"Variance shares of the difference, % seed / problem / rest: {each}."
+
+
+def _cautions(rows: list[dict]) -> str:
+    flagged = [f"{row['method']} {row['flags'].replace(',', ', ')}" for row in rows if row["flags"]]
+    if not flagged:
+        return ""
+    meaning = [text for flag, text in MEANING.items() if any(flag in row["flags"] for row in rows)]
+    return f"Cautions: {'; '.join(flagged)}. {' '.join(meaning)}".strip()
 
 
 def _reach(facts: Facts, design: Design) -> str:

@@ -91,11 +91,13 @@ def design(results: Results, facts: Facts, model: str, setting: str) -> Design:
         tested,
     )
     several = [cell for cell in cells if sizes[cell] > 1]
-    selection = scores.select(several, metric, None)
     if len(several) < 2:
         return replace(known, reason="a plan needs at least 2 methods with 2 seeds each")
-    if min((y.shape[1] for y in selection.scores[several[0]].values()), default=0) < 2:
-        return replace(known, reason=selection.reason or "a plan needs at least 2 problems in every benchmark")
+    selection = scores.select(several, metric, None)
+    if selection.reason is not None:
+        return replace(known, reason=selection.reason)
+    if min(y.shape[1] for y in selection.scores[several[0]].values()) < 2:
+        return replace(known, reason="a plan needs at least 2 problems in every benchmark")
     drawn = selection.samples if metric.startswith("avg@") and selection.samples > 1 else None
     components = components_from(selection.scores, drawn)
     if components.var_seed + components.var_mp + components.residual(selection.samples) == 0:

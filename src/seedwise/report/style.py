@@ -20,7 +20,7 @@ INK, MUTED, RULE, PALE = "#1b1f24", "#6a737d", "#d5dae0", "#b3bac2"
 HUES = ("#0072b2", "#d55e00", "#009e73", "#b8568f", "#56a4d9", "#c98a00", "#7a5cb8", "#8c6d46")
 POSITIVE, ZERO, NEGATIVE = "#0072b2", "#c9ced4", "#d55e00"
 
-_SETTINGS = {
+SETTINGS = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
@@ -48,6 +48,7 @@ _SETTINGS = {
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
     "svg.hashsalt": "seedwise",
+    # TrueType: many venues refuse the other kind; embedding it is most of the time a figure takes
     "pdf.fonttype": 42,
     "text.parse_math": False,
 }
@@ -55,7 +56,7 @@ _SETTINGS = {
 
 def styled() -> AbstractContextManager[None]:
     """Context in which every figure is drawn and saved."""
-    return matplotlib.rc_context(_SETTINGS)
+    return matplotlib.rc_context(SETTINGS)
 
 
 def palette(methods: Iterable[str], reference: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from seedwise import tables
@@ -46,8 +47,9 @@ class Watch(TrainerCallback):
         if step in train.checkpoints:
             self.publish(step)
         between_rollouts = step % (train.updates_per_rollout * train.iterations) == 0
-        if between_rollouts and step < train.steps and (self.terminated or step % train.save_every == 0):
-            control.should_save = True
+        if between_rollouts and step < train.steps:
+            self.terminated = self._any_terminated()
+            control.should_save = self.terminated or step % train.save_every == 0
             control.should_training_stop = control.should_training_stop or self.terminated
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -67,11 +69,18 @@ class Watch(TrainerCallback):
             if path.name != f"state-{state.global_step}":
                 shutil.rmtree(path)
 
+    def _any_terminated(self) -> bool:
+        """Whether any process was told to stop: all must stop at the same step, wherever the signal caught them."""
+        noted = torch.tensor(int(self.terminated), device=self.trainer.accelerator.device)
+        return bool(self.trainer.accelerator.reduce(noted))
+
     def publish(self, step: int) -> None:
         """Put the present weights, tokenizer and memory of the parts under checkpoints/<step>/, by rename."""
         target = self.out / "checkpoints" / str(step)
         new = target.with_name(f".{step}.new")
-        shutil.rmtree(new, ignore_errors=True)
+        if self.held is not None:
+            shutil.rmtree(new, ignore_errors=True)
+        self.trainer.accelerator.wait_for_everyone()
         self.trainer.save_model(str(new))  # on every process: sharded weights are gathered
         if self.held is not None:
             (new / "training_args.bin").unlink()
