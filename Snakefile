@@ -1,5 +1,6 @@
 """seedwise: train -> sample -> score -> resample -> analyse -> report.  See workflow/rules."""
 
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/base.smk"

@@ -1,8 +1,9 @@
 """Behaviour ids: a digest of the code a result rests on.
 
-Code counts as its syntax tree without comments and docstrings, so touching a file or rewording a
-comment changes nothing.  The modules of a stage count whole, found by following imports; a part of an algorithm counts by its class and
-by every name of our own code it reaches, so editing one credit rule makes new runs of that rule only.
+Code counts as its syntax tree without comments and docstrings, so touching a file or rewording a comment
+changes nothing.  The modules of a stage count whole, found by following imports.  A part of an algorithm
+counts by its class and by every name of our own code it reaches, so editing one credit rule makes new runs
+of that rule only.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def tree(path: Path) -> ast.Module:
 def of_modules(entries: tuple[str, ...], root: Path = ROOT, apart: tuple[str, ...] = APART) -> dict[str, str]:
     """module -> digest of its tree, for the entry modules and all of ours that they import, inside functions too.
 
-    Modules in ``apart`` are not followed.  An entry ``module:function`` follows that function only.  Imports for type checking alone do not count.
+    Modules in ``apart`` are not followed.  An entry ``module:function`` follows that function only.
+    Imports for type checking alone do not count.
     Computed once per process, as of_definition is.
     """
     found: dict[str, str] = {}

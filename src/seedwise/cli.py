@@ -19,7 +19,7 @@ from seedwise import stages
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
-StudyFile = Annotated[Path, typer.Option("--study", help="study file")]
+StudyFile = Annotated[Path, typer.Option("--study", envvar="SEEDWISE_STUDY", help="study file")]
 DEFAULT = Path("config/config.yaml")
 
 

@@ -25,8 +25,8 @@ from seedwise.tasks import Task, fingerprint
 
 AXES = ("baseline", "credit", "objective", "sampler", "penalty")
 RUN_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_.+-]+)\.G(?P<group_size>\d+)\.s(?P<seed>\d+)-(?P<id>[0-9a-f]{8})")
-# These decide what is kept and when, never what a run computes.
-NOT_IN_IDENTITY = {"keep", "save_every"}
+# Decides when a run is saved, never what it computes.
+NOT_IN_IDENTITY = {"save_every"}
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def expand(study: Study, path: str = "study") -> Grid:
         if run.name in runs:
             other = runs[run.name]
             if (other.method, other.setting, other.model_name) != (run.method, run.setting, run.model_name):
-                notes.append(
-                    f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: {run.name} runs once"
-                )
+                notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: one run")
             continue
         runs[run.name] = run
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
@@ -220,7 +218,7 @@ def label(key: str, value: Any) -> str:
 
 
 def slug(algorithm: Algorithm) -> str:
-    """A readable name rendered from the expression: the preset and its parameters where one gives exactly this algorithm.
+    """A readable name rendered from the expression: a preset and its parameters where one gives this algorithm.
 
     K and kappa always show; other parameters where they differ from the preset's default.
     """

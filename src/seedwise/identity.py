@@ -51,5 +51,5 @@ def file_digest(path: str | Path) -> str:
 
 
 def stream(*parts: str | int) -> int:
-    """The seed of a random stream, 63 bits, derived from what it is for: ``stream(seed, "rollout", step, problem, sample)``."""
+    """The seed of a random stream, 63 bits, from what it is for: ``stream(seed, "rollout", step, problem, sample)``."""
     return int(digest(list(parts))[:16], 16) >> 1

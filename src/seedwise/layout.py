@@ -34,27 +34,32 @@ class Layout:
 
     @property
     def subjects(self) -> list[str]:
+        """Everything that is evaluated: runs, then bases."""
         return [*self.grid.runs, *self.grid.bases]
 
     @property
     def report(self) -> Path:
+        """The page of the study."""
         return self.folder / "report.html"
 
     def check(self, name: str) -> None:
-        """Raise StudyError where a job was planned for something that the study, as it and the code are now, has not."""
+        """Raise StudyError where a job was planned for something that the study, as it is now, does not have."""
         if name not in {*self.subjects, *self.grid.models, *self.grid.problems}:
             raise StudyError(
-                f"{name}: not part of study {self.grid.study.study}: the study or the code changed since this was planned: "
-                "start Snakemake again"
+                f"{name}: not part of study {self.grid.study.study}: the study or the code changed since this was "
+                "planned: start Snakemake again"
             )
 
     def problems(self, name: str) -> Path:
+        """The file of problems of this name with id."""
         return self.root / "data" / f"{name}.parquet"
 
     def model(self, name: str) -> Path:
+        """The folder of an untrained model."""
         return self.root / "models" / name
 
     def run(self, subject: str) -> Path:
+        """The folder of a run or a base."""
         return self.root / "runs" / subject
 
     def steps(self, subject: str) -> tuple[int, ...]:
@@ -79,6 +84,7 @@ class Layout:
         return self.run(subject) / "samples" / f"{digest(names)[:8]}.json"
 
     def scores(self, subject: str) -> Path:
+        """The verdicts on all samples of a subject."""
         return self.run(subject) / "evals" / self._scoring_id(subject) / "scores.parquet"
 
     def continuations(self, subject: str) -> Path | None:
@@ -108,10 +114,11 @@ class Layout:
 
     @cached_property
     def report_id(self) -> str:
+        """Of the tables, figures and page: the analysis, and the code that renders it."""
         return digest([self.analysis_id, self._code["rendering"]])[:8]
 
     def marker(self, stage: str) -> Path:
-        """A record whose name holds the id of the stage; the stage keeps only the newest, so it exists only while it is true."""
+        """A record whose name holds the stage's id; only the newest is kept, so it is there only while it is true."""
         identity = {"analysis": self.analysis_id, "report": self.report_id, "tracking": self.report_id}[stage]
         return self.folder / stage / f"{identity}.json"
 

@@ -73,9 +73,8 @@ def _presets() -> list[str]:
         "| preset | parameters |",
         "|---|---|",
     ]
-    for name in algos.PRESETS:
-        lines.append(f"| `{name}` | {', '.join(f'`{key}`' for key in algos.parameters(name)) or 'none'} |")
-    return [*lines, ""]
+    rows = [f"| `{name}` | {', '.join(f'`{key}`' for key in algos.parameters(name))} |" for name in algos.PRESETS]
+    return [*lines, *rows, ""]
 
 
 def _shown(value: object) -> str:

@@ -52,7 +52,10 @@ def data(layout: Layout, name: str) -> None:
 
 def base(layout: Layout, name: str) -> None:
     """Write the folder of an untrained model, and a record of its files with their digests."""
-    from seedwise.models.load import export
+    from seedwise.trainer.imports import quick
+
+    with quick():
+        from seedwise.models.load import export
 
     folder = layout.model(name)
     export(layout.grid.models[name], folder)
@@ -64,7 +67,10 @@ def base(layout: Layout, name: str) -> None:
 
 def train(layout: Layout, name: str, work: Path = WORK) -> None:
     """Train one run; see trainer/run.py."""
-    from seedwise.trainer import run as trainer
+    from seedwise.trainer.imports import quick
+
+    with quick():
+        from seedwise.trainer import run as trainer
 
     run = layout.grid.runs[name]
     spec = {
@@ -109,8 +115,11 @@ def _sampling(layout: Layout, tokenizer: Any, subject: str) -> Sampling:
 
 def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
     """An engine that holds a subject's weights at a step, and its tokenizer."""
-    from seedwise.engines.transformers import Transformers
-    from seedwise.models.load import load
+    from seedwise.trainer.imports import quick
+
+    with quick():
+        from seedwise.engines.transformers import Transformers
+        from seedwise.models.load import load
 
     if subject in layout.grid.bases:
         model, tokenizer = load(layout.model(layout.grid.bases[subject].folder))
@@ -130,13 +139,13 @@ def sample(layout: Layout, subject: str) -> None:
     """Sample every checkpoint of a subject on every benchmark: one file per benchmark, made once and kept."""
     import pandas as pd
 
-    from seedwise.evals.samples import sample as draw
-
     study, wanted = layout.grid.study, layout.samples(subject)
     files = {benchmark: path for benchmark, path in wanted.items() if not path.exists()}
     frames: dict[str, list[pd.DataFrame]] = {benchmark: [] for benchmark in files}
     for step in layout.steps(subject) if files else ():
         engine, tokenizer = _engine(layout, subject, step)
+        from seedwise.evals.samples import sample as draw  # after the engine, whose import is made quick
+
         sampling = _sampling(layout, tokenizer, subject)
         for benchmark in files:
             frames[benchmark].append(
@@ -189,12 +198,12 @@ def score(layout: Layout, subject: str) -> None:
 
 def resample(layout: Layout, subject: str) -> None:
     """The continuation experiment on the last checkpoint of a subject."""
-    from seedwise.evals.continuations import continuations
-
     path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
     if path is None:
         raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
     engine, tokenizer = _engine(layout, subject, step)
+    from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
+
     samples = tables.read(tables.SAMPLES, layout.samples(subject)[benchmark])
     scores = tables.read(tables.SCORES, layout.scores(subject))
     with _grader(layout) as grader:
@@ -312,7 +321,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         "versions": {key: str(value) for key, value in json.loads(shared).items()},
         "settings": {
             "models": ", ".join(study.models),
-            "training problems": f"{study.train_data.task}, {len(tables.read(tables.PROBLEMS, _any_data(layout)))} problems",
+            "training problems": f"{len(tables.read(tables.PROBLEMS, _any_data(layout)))} from {study.train_data.task}",
             "optimizer steps": str(train.steps),
             "completions per rollout": str(train.completions),
             "learning rate": f"{train.lr:g}",

@@ -51,6 +51,8 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Settings(BaseModel):
+    """A section of a study: frozen, and strict about unknown keys."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -67,7 +69,7 @@ class ModelSpec(Settings):
     """A backbone and how it is spoken to."""
 
     kind: Literal["embedded", "hub", "folder", "gguf"] = Field(
-        description="embedded: the shipped character-level model; hub: a hub id; folder: a local folder; gguf: a GGUF file"
+        description="embedded: the shipped character-level model; hub: a hub id; folder: a local one; gguf: a GGUF file"
     )
     id: str | None = Field(default=None, description="hub id (kind hub)")
     revision: str | None = Field(default=None, description="commit or tag, required for kind hub")
@@ -110,11 +112,11 @@ class Train(Settings):
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = Field(default=0, description="0: off")
     checkpoints: tuple[Count, ...] = Field(default=(20, 40, 60), description="steps at which weights are published")
-    keep: Literal["all", "last", "none"] = Field(default="all", description="checkpoints kept after evaluation")
     save_every: Count = Field(default=20, description="steps between states a killed training continues from")
     skip_zero_advantage: Literal["where_exact"] | bool = Field(
         default="where_exact",
-        description="skip forward and backward of rows whose advantage is exactly 0; true refuses methods where that is not exact",
+        description="skip forward and backward of rows whose advantage is exactly 0; "
+        "true refuses methods where that would change the result",
     )
     bf16: bool = False
     words: tuple[str, ...] = Field(
@@ -165,6 +167,7 @@ class Evaluate(Settings):
         return self
 
     def samples_of(self, benchmark: str) -> int:
+        """Samples of every problem of a benchmark."""
         return self.samples[benchmark] if isinstance(self.samples, dict) else self.samples
 
 
@@ -176,7 +179,7 @@ class Grading(Settings):
 
 
 class Resample(Settings):
-    """The continuation experiment (EAPO, arXiv 2609.33781, table 1): go on from before a high- and a low-entropy window."""
+    """The continuation experiment (EAPO, arXiv 2609.33781, table 1)."""
 
     benchmark: str | None = Field(default=None, description="null: the first benchmark")
     band: tuple[Share, Share] = Field(default=(0.2, 0.8), description="accuracy of the problems taken")
@@ -216,10 +219,12 @@ class Compare(Settings):
 
     @property
     def metric(self) -> str:
+        """The primary metric."""
         return self.primary.metric
 
     @property
     def family(self) -> tuple[str, ...]:
+        """Method points of the primary family."""
         return self.primary.family
 
 
@@ -294,6 +299,7 @@ class Run(Settings):
 
     @property
     def id(self) -> str:
+        """The 8 hex digits that end the name."""
         return self.name.rpartition("-")[2]
 
 

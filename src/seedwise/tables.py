@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 
@@ -34,6 +35,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
+        """The Arrow schema; a field's metadata holds its unit."""
         return pa.schema(
             [pa.field(name, kind, nullable, metadata={"unit": unit}) for name, kind, unit, nullable in self.columns]
         )
@@ -288,7 +290,11 @@ def write(table: Table, rows: pd.DataFrame | Sequence[Mapping] | Iterable[Mappin
     Raises TableError on a missing or unknown column, a wrong type, a NaN, a null in a required
     column or a duplicate key.
     """
-    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), columns=[c[0] for c in table.columns])
+    frame = (
+        rows
+        if isinstance(rows, pd.DataFrame)
+        else pd.DataFrame(list(rows), columns=pd.Index([c[0] for c in table.columns]))
+    )
     data = _checked(table, frame, path)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -325,14 +331,14 @@ def _checked(table: Table, frame: pd.DataFrame, path: str | Path) -> pa.Table:
     if missing or unknown:
         raise TableError(f"{path}: {table.name} table lacks columns {missing} and has unknown columns {unknown}")
     for name, _, _, nullable in table.columns:
-        if not nullable and frame[name].isna().any():
+        if not nullable and int(frame[name].isna().to_numpy().sum()):
             raise TableError(f"{path}: column {name} of {table.name} has an empty value and may not")
     try:
         data = pa.Table.from_pandas(frame[names], schema=table.schema, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise TableError(f"{path}: {table.name} table: {error}") from None
-    repeated = frame.duplicated(list(table.key))
-    if repeated.any():
-        first = frame.loc[repeated, list(table.key)].iloc[0].to_dict()
-        raise TableError(f"{path}: {table.name} table has the key {first} twice")
+    rows = data.group_by(list(table.key)).aggregate([([], "count_all")])
+    if repeated := rows.filter(pc.field("count_all") > 1).to_pylist():
+        key = {name: repeated[0][name] for name in table.key}
+        raise TableError(f"{path}: {table.name} table has the key {key} twice")
     return data

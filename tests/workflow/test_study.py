@@ -175,8 +175,8 @@ def test_two_swapped_parameters_are_other_runs() -> None:
     assert {name for name, run in first.items() if run.method != "c"} <= set(second)
 
 
-def test_settings_that_only_say_what_is_kept_are_not_part_of_a_run() -> None:
-    assert set(runs_of(STUDY)) == set(runs_of(changed(**{"train.keep": "last", "train.save_every": 4})))
+def test_how_often_a_run_is_saved_is_not_part_of_it() -> None:
+    assert set(runs_of(STUDY)) == set(runs_of(changed(**{"train.save_every": 4})))
     assert set(runs_of(STUDY)).isdisjoint(runs_of(changed(**{"train.lr": 2e-4})))
 
 

@@ -6,4 +6,4 @@ rule base:
     params:
         id="{model}",
     shell:
-        "seedwise base {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise base {params.id:q} > {log:q} 2>&1"

@@ -18,7 +18,11 @@ NAME = GRID.study.study
 ANALYSED = [LAYOUT.scores(name) for name in LAYOUT.subjects]
 ANALYSED += [path for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
 REPORTED = [LAYOUT.run(name) / "metrics.parquet" for name in GRID.runs]
-os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+# Jobs find our commands and the study file wherever they run, since every job reads this file.
+os.environ.update(
+    PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
+    SEEDWISE_STUDY=config["study"],
+)
 
 if workflow.is_main_process:
     for note in GRID.notes:

@@ -8,4 +8,4 @@ rule analyse:
     params:
         id=LAYOUT.analysis_id,
     shell:
-        "seedwise analyse --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise analyse > {log:q} 2>&1"

@@ -8,4 +8,4 @@ rule data:
     params:
         id="{problems}",
     shell:
-        "seedwise data {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise data {params.id:q} > {log:q} 2>&1"

@@ -9,7 +9,7 @@ rule sample:
     params:
         id="{run}",
     shell:
-        "seedwise sample {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise sample {params.id:q} > {log:q} 2>&1"
 
 
 rule score:
@@ -22,4 +22,4 @@ rule score:
     params:
         id="{run}",
     shell:
-        "seedwise score {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise score {params.id:q} > {log:q} 2>&1"

@@ -74,7 +74,7 @@ rule report:
     params:
         id=LAYOUT.report_id,
     shell:
-        "seedwise report --study {config[study]:q} 2>&1 | tee {log:q}"
+        "seedwise report 2>&1 | tee {log:q}"
 
 
 # MLflow mirrors the files and nothing reads it back, so a store that refuses does not fail the study.
@@ -88,4 +88,4 @@ rule track:
     params:
         id=LAYOUT.report_id,
     shell:
-        "seedwise sync --record {output:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise sync --record {output:q} > {log:q} 2>&1"

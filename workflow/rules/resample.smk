@@ -8,4 +8,4 @@ rule resample:
     params:
         id="{run}",
     shell:
-        "seedwise resample {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise resample {params.id:q} > {log:q} 2>&1"

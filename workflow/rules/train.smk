@@ -13,4 +13,4 @@ rule train:
     params:
         id="{run}",
     shell:
-        "seedwise train {params.id:q} --study {config[study]:q} > {log:q} 2>&1"
+        "seedwise train {params.id:q} > {log:q} 2>&1"

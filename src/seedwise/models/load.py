@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,9 @@ def export(model_spec: ModelSpec, folder: Path) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if model_spec.kind == "embedded":
-        _copy(embedded.WEIGHTS, folder)
+        _copy(embedded.WEIGHTS, folder, place=_copy_file)
     elif model_spec.kind == "folder":
-        _copy(Path(model_spec.path), folder)
+        _copy(Path(model_spec.path), folder, place=_link)
     elif model_spec.kind == "hub":
         if not model_spec.revision:
             raise ModelError(f"model {model_spec.id}: revision is missing; name a commit of the hub repository")
@@ -104,14 +105,19 @@ def _need_safetensors(folder: Path) -> None:
         raise ModelError(f"{folder}: no safetensors weights, and pickled ones are never read; convert them")
 
 
-def _copy(source: Path, folder: Path) -> None:
+def _copy(source: Path, folder: Path, place: Callable[[Path, Path], None]) -> None:
     """Only weights, settings and tokenizer files: code and pickles that lie beside them stay where they are."""
     _need_safetensors(source)
     for path in source.glob(_WEIGHTS):
-        _link(path.resolve(), folder / path.name)
+        place(path.resolve(), folder / path.name)
     for pattern in _SETTINGS:
         for path in source.glob(pattern):
-            shutil.copyfile(path, folder / path.name)
+            _copy_file(path, folder / path.name)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)  # writing through an old hard link would change the source
+    shutil.copyfile(source, target)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -119,7 +125,7 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without hard links
-        shutil.copyfile(source, target)
+        _copy_file(source, target)
 
 
 def _gguf(source: Path, file: str, folder: Path) -> None:
