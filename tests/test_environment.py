@@ -42,7 +42,7 @@ def test_every_declared_dependency_is_locked(repository: Path):
 
 def test_reading_a_study_is_fast_and_imports_no_torch():
     program = (
-        "import sys, time; begun = time.process_time(); import seedwise.study; "
+        "import sys, time; begun = time.process_time(); import seedwise.study, seedwise.reading; "
         "print(time.process_time() - begun, 'torch' in sys.modules, 'mlflow' in sys.modules)"
     )
     shown = [subprocess.check_output([sys.executable, "-c", program], text=True).split() for _ in range(5)]

@@ -30,12 +30,12 @@ ANALYSIS = ("report.build:analyse", "evals.resampling")
 RENDERING = ("report.build",)
 
 # Not followed: parts count one by one (of_parts); a study's values are in the identity themselves;
-# tables checks what is written and computes nothing; the tracker only mirrors.
-# Building problems asks the grader only whether a gold answer can be read.
-APART_FROM_DATA = ("grading",)
+# tables checks what is written and computes nothing; the tracker only mirrors, the lease only guards.
 APART = (
     "algos",
     "study",
+    "reading",
+    "points",
     "grid",
     "layout",
     "tables",
@@ -44,6 +44,8 @@ APART = (
     "trainer.journal",
     "trainer.lease",
 )
+# Building problems asks the grader only whether a gold answer can be read.
+APART_FROM_DATA = ("grading",)
 
 
 class _Strip(ast.NodeTransformer):

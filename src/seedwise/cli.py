@@ -14,8 +14,8 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from seedwise import conclude, stages
 from seedwise import layout as layouts
-from seedwise import stages
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -69,13 +69,13 @@ def resample(subject: str, study: StudyFile = DEFAULT) -> None:
 @app.command()
 def analyse(study: StudyFile = DEFAULT) -> None:
     """Compare the methods of a study: tables under results/<study>/analysis."""
-    stages.analyse(layouts.read(study))
+    conclude.analyse(layouts.read(study))
 
 
 @app.command()
 def report(study: StudyFile = DEFAULT) -> None:
     """Write tables, figures and report.html of a study."""
-    typer.echo(f"report: {stages.report(layouts.read(study)).absolute()}")
+    typer.echo(f"report: {conclude.report(layouts.read(study)).absolute()}")
 
 
 @app.command()
@@ -86,7 +86,7 @@ def sync(
     ] = None,
 ) -> None:
     """Mirror what is new in the study's files to MLflow."""
-    typer.echo(stages.sync(layouts.read(study), record))
+    typer.echo(conclude.sync(layouts.read(study), record))
 
 
 @app.command()

@@ -7,7 +7,6 @@ A *setting* holds the other axes: ``G8`` or ``G8.lr2e-05``; comparisons are made
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,25 +17,16 @@ from pydantic import ValidationError
 from seedwise import behaviour
 from seedwise.algos import algorithm as algos
 from seedwise.algos.algorithm import Algorithm
-from seedwise.identity import canonical, digest
+from seedwise.identity import digest
 from seedwise.models import fingerprint as backbones
+from seedwise.points import AXES, Point, label
+from seedwise.points import points as points_of
 from seedwise.study import Block, ModelSpec, Run, Study, StudyError, Train, number
-from seedwise.tasks import Task, fingerprint
+from seedwise.tasks import Task, TaskError, fingerprint
 
-AXES = ("baseline", "credit", "objective", "sampler", "penalty")
 RUN_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_.+-]+)\.G(?P<group_size>\d+)\.s(?P<seed>\d+)-(?P<id>[0-9a-f]{8})")
 # Decides when a run is saved, never what it computes.
 NOT_IN_IDENTITY = {"save_every"}
-
-
-@dataclass(frozen=True)
-class Point:
-    """A method point: its name, its algorithm and the values of its parameters."""
-
-    name: str
-    slug: str
-    algorithm: Algorithm
-    values: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -79,16 +69,16 @@ class Grid:
 
 def expand(study: Study, path: str = "study") -> Grid:
     """All runs of a study.  Raises StudyError naming ``path``, key, value and remedy."""
-    points = {point.name: point for name, entry in study.methods.items() for point in _points(name, entry, path)}
+    points = {point.name: point for name, entry in study.methods.items() for point in points_of(name, entry, path)}
     _check_names(study, points, path)
     models, problems, bases, base_of, notes = {}, {}, {}, {}, []
-    data_of: dict[str, str] = {}
     for name, spec in study.models.items():
-        base = _base(study, spec)
+        base = _base(study, spec, path, name)
         models[base.folder], bases[base.name], base_of[name] = spec, base, base.name
-        data_of[name] = base.data
-        for item in _problems(study, spec):
-            problems[item.name] = item
+        try:
+            problems |= {item.name: item for item in _problems(study, spec)}
+        except TaskError as error:
+            raise StudyError(f"{path}: evaluate.benchmarks: {error}") from None
     runs: dict[str, Run] = {}
     for model_name, point, group_size, axes, seed in _cells(study, points, path):
         base = bases[base_of[model_name]]
@@ -131,123 +121,6 @@ def _cells(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[
 
 def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
-
-
-def _points(name: str, entry: dict[str, Any], path: str) -> Iterator[Point]:
-    where = f"{path}: methods.{name}"
-    if "preset" not in entry and (unknown := set(entry) - set(AXES)):
-        raise StudyError(f"{where}: {sorted(unknown)[0]}: unknown key; a method is a preset or has {', '.join(AXES)}")
-    lists = dict(_lists(entry))
-    for key, values in lists.items():
-        if not values:
-            raise StudyError(f"{where}.{'.'.join(map(str, key))}: []: a grid needs at least one value")
-    if len({key[-1] for key in lists}) < len(lists):
-        raise StudyError(f"{where}: two listed parameters have the same name: split the method in two")
-    for values in itertools.product(*lists.values()):
-        chosen = dict(zip(lists, values, strict=True))
-        filled = _filled(entry, chosen)
-        try:
-            algorithm = _algorithm(filled)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise StudyError(
-                f"{where}: {place}: {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
-            ) from None
-        except ValueError as error:
-            raise StudyError(f"{where}: {error}") from None
-        labels = [label(str(key[-1]), value) for key, value in chosen.items()]
-        yield Point(".".join([name, *labels]), slug(algorithm), algorithm, dict(_scalars(filled)))
-
-
-def _lists(node: Any, place: tuple = ()) -> Iterator[tuple[tuple, list]]:
-    """Where a list of scalars stands: that is a grid.  A list of mappings is a chain of parts."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _lists(value, (*place, key))
-    elif isinstance(node, list):
-        if any(isinstance(item, dict) for item in node):
-            for position, item in enumerate(node):
-                yield from _lists(item, (*place, position))
-        else:
-            yield place, [number(item) for item in node]
-
-
-def _filled(node: Any, chosen: dict[tuple, Any], place: tuple = ()) -> Any:
-    if place in chosen:
-        return chosen[place]
-    if isinstance(node, dict):
-        return {key: _filled(value, chosen, (*place, key)) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_filled(item, chosen, (*place, position)) for position, item in enumerate(node)]
-    return number(node)
-
-
-def _scalars(node: Any, key: str | None = None) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from _scalars(value, name)
-    elif isinstance(node, list):
-        for item in node:
-            yield from _scalars(item)
-    elif key is not None and key not in ("kind", "preset") and isinstance(node, (int, float, str, bool)):
-        yield key, node
-
-
-def _algorithm(entry: dict[str, Any]) -> Algorithm:
-    if "preset" in entry:
-        return algos.preset(entry["preset"], **{key: value for key, value in entry.items() if key != "preset"})
-    return Algorithm.model_validate(entry)
-
-
-def label(key: str, value: Any) -> str:
-    """How one axis value appears in a name: ``K0.4``, ``log4`` (kappa = log 4), ``lr1e-05``, ``full``, ``lora8``."""
-    if key == "lora":
-        return "full" if value is None else f"lora{value['rank'] if isinstance(value, dict) else value}"
-    if (
-        key == "kappa"
-        and isinstance(value, float)
-        and value > 0
-        and abs(math.exp(value) - round(math.exp(value))) < 1e-9
-    ):
-        return f"log{round(math.exp(value))}"
-    text = canonical(value).strip('"')
-    if not re.fullmatch(r"[A-Za-z0-9_.+-]*", text):
-        raise StudyError(f"{key}: {value!r} cannot be part of a name: use a number or a plain word")
-    return f"{key}{text}"
-
-
-def slug(algorithm: Algorithm) -> str:
-    """A readable name rendered from the expression: a preset and its parameters where one gives this algorithm.
-
-    K and kappa always show; other parameters where they differ from the preset's default.
-    """
-    written: dict[str, list[Any]] = {}
-    for key, value in _scalars(algorithm.model_dump(mode="json")):
-        written.setdefault(key, []).append(value)
-    for name in algos.PRESETS:
-        known = algos.parameters(name)
-        choices = [[(key, value) for value in dict.fromkeys(written[key])] for key in known if key in written]
-        for values in itertools.product(*choices):
-            if _gives(name, dict(values), algorithm):
-                shown = [(key, value) for key, value in values if key in ("K", "kappa") or known[key].default != value]
-                return ".".join([name, *(label(key, value) for key, value in shown)])
-    kinds = [part.kind + _figures(part) for part in (*algorithm.baseline, algorithm.credit) if part.kind != "uniform"]
-    return "+".join([*kinds, algorithm.objective.surrogate.kind])
-
-
-def _gives(name: str, values: dict[str, Any], algorithm: Algorithm) -> bool:
-    try:
-        return algos.preset(name, **values) == algorithm
-    except ValueError:
-        return False
-
-
-def _figures(part: Any) -> str:
-    values = part.model_dump(mode="json", exclude_defaults=True)
-    return "".join(
-        f".{label(key, value)}" for key, value in values.items() if key != "kind" and isinstance(value, (int, float))
-    )
 
 
 def _run(
@@ -325,10 +198,16 @@ def _check_run(path: str, point: Point, algorithm: Algorithm, train: Train, grou
         raise StudyError(f"{where}: {reason}")
 
 
-def _base(study: Study, spec: ModelSpec) -> Base:
-    backbone = backbones.backbone(spec)
+def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
+    try:
+        backbone = backbones.backbone(spec)
+    except OSError as error:
+        raise StudyError(f"{path}: models.{name}: {error.filename}: {error.strerror}: mend path or file") from None
     folder = f"{backbones.slug(spec)}-{digest([backbone, behaviour.of_modules(behaviour.MODELS)])[:8]}"
-    data = data_name(study, spec, None)
+    try:
+        data = data_name(study, spec, None)
+    except TaskError as error:
+        raise StudyError(f"{path}: train_data: {error}") from None
     spoken = spec.model_dump(mode="json", include={"template", "chat_template", "stop"})
     return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
 

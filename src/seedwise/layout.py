@@ -14,7 +14,8 @@ from pathlib import Path
 from seedwise import behaviour
 from seedwise.grid import Grid, data_name, expand
 from seedwise.identity import digest
-from seedwise.study import StudyError, load
+from seedwise.reading import load
+from seedwise.study import StudyError
 
 RESULTS = Path("results")
 WORK = Path("work")

@@ -1,20 +1,16 @@
 """The study file: what is compared.  Frozen, checked, and free of torch.
 
 These models are the one source of the YAML defaults, of config/schema.json and of config/README.md.
-``load(path)`` reads a file or raises StudyError, whose text is one line per mistake:
-file, key, value, remedy.
+reading.py turns a file into a Study or a StudyError.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from seedwise.algos.algorithm import Algorithm
 from seedwise.tasks import Task
@@ -301,88 +297,3 @@ class Run(Settings):
     def id(self) -> str:
         """The 8 hex digits that end the name."""
         return self.name.rpartition("-")[2]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML whose numbers are numbers (1e-4), whose words are words (no, on), and whose keys are unique."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-        seen: set = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":float", ":int", ":bool", ":timestamp"))]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
-)
-
-
-def load(path: str | Path) -> Study:
-    """Read and check a study file.
-
-    Raises StudyError: one line per mistake with file, key, value and remedy.
-    """
-    try:
-        text = Path(path).read_text()
-    except OSError as error:
-        raise StudyError(
-            f"{path}: {error.strerror}: name an existing file, e.g. --config study=config/config.yaml"
-        ) from None
-    try:
-        content = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with stricter scalars
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "file"
-        raise StudyError(f"{path}: {where}: {getattr(error, 'problem', error)}: mend the YAML") from None
-    if not isinstance(content, dict):
-        raise StudyError(f"{path}: a study is a mapping of keys, this file holds {type(content).__name__}")
-    return parse(content, path)
-
-
-def parse(content: dict, path: str | Path = "study") -> Study:
-    """A study from a mapping.  Raises StudyError naming ``path``."""
-    try:
-        return Study.model_validate(content)
-    except ValidationError as error:
-        lines = dict.fromkeys(f"{path}: {line}" for line in map(_line, error.errors(), [content] * error.error_count()))
-        raise StudyError("\n".join(lines)) from None
-
-
-def _line(error: Any, content: dict) -> str:
-    where = [str(part) for part in error["loc"] if not _is_branch(part, content)]
-    key, value = ".".join(where) or "study", error["input"]
-    if error["type"] == "extra_forbidden":
-        return f"{key}: unknown key{_nearest(error['loc'])}"
-    if error["type"] == "missing":
-        return f"{key}: missing: add it (config/README.md lists every key)"
-    shown = "" if isinstance(value, (dict, Settings)) else f" {value!r}:"
-    return f"{key}:{shown} {error['msg'].removeprefix('Value error, ')}"
-
-
-def _is_branch(part: Any, content: dict) -> bool:
-    # pydantic puts names of union branches (reasoning_gym, tuple[int, ...]) into the location
-    return isinstance(part, str) and (part in ("reasoning_gym", "jsonl", "int", "bool") or "[" in part)
-
-
-def _nearest(location: tuple) -> str:
-    model: Any = Study
-    for part in location[:-1]:
-        field = getattr(model, "model_fields", {}).get(part)
-        model = field.annotation if field is not None else None
-    names = list(getattr(model, "model_fields", {}))
-    close = difflib.get_close_matches(str(location[-1]), names, 1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; the keys here are {', '.join(names)}" if names else ": remove it"

@@ -19,7 +19,7 @@ from study_file import STUDY, changed
 from seedwise import layout as layouts
 from seedwise.grid import expand
 from seedwise.layout import Layout
-from seedwise.study import parse
+from seedwise.reading import parse
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("main", "differences", "passk", "trends", "resampling", "runs")

@@ -9,8 +9,9 @@ import yaml
 from study_file import STUDY, changed
 
 from seedwise import grid as grids
+from seedwise.reading import load, parse
 from seedwise.reference import write
-from seedwise.study import StudyError, load, parse
+from seedwise.study import StudyError
 
 
 def runs_of(study: dict) -> dict:
@@ -22,6 +23,14 @@ def runs_of(study: dict) -> dict:
     [
         ({"sedes": [1]}, "sedes", "did you mean 'seeds'"),
         ({"train.step": 1}, "train.step", "did you mean 'steps'"),
+        ({"train_data.sise": 3}, "train_data.sise: unknown key", "did you mean 'size'"),
+        ({"evaluate.benchmarks.same.sed": 3}, "evaluate.benchmarks.same.sed: unknown key", "did you mean 'seed'"),
+        ({"models.embedded.lora": {"ranks": 3}}, "models.embedded.lora.ranks: unknown key", "did you mean 'rank'"),
+        ({"models.embedded.kind": "nano"}, "models.embedded.kind: 'nano'", "'embedded'"),
+        ({"train_data.task": "csv"}, "train_data", "'reasoning_gym'"),
+        ({"train_data.size": -1}, "train_data.size: -1", "greater than"),
+        ({"train_data": {"task": "jsonl", "path": "nowhere.jsonl"}}, "train_data", "nowhere.jsonl"),
+        ({"models.embedded": {"kind": "folder", "path": "nowhere"}}, "models.embedded", "nowhere"),
         ({"train.lr": "fast"}, "train.lr: 'fast'", "number"),
         ({"train.steps": 0}, "train.steps: 0", "greater than or equal to 1"),
         ({"train.checkpoints": [2]}, "train", "must be steps 4"),

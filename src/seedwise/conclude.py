@@ -1,0 +1,180 @@
+"""The stages that look at a whole study: compare, report, mirror."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seedwise import tables
+from seedwise.identity import digest
+from seedwise.layout import Layout
+from seedwise.stages import StageError, write_record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def runs_table(layout: Layout) -> pd.DataFrame:
+    """tables.RUNS: one row per run, and one per base and model that rests on it."""
+    import pandas as pd
+
+    rows = [
+        {
+            "run": name,
+            "model": run.model_name,
+            "method": run.method,
+            "setting": run.setting,
+            "group_size": run.group_size,
+            "seed": run.seed,
+            "axes": json.dumps(run.axes, sort_keys=True),
+            "id": run.id,
+        }
+        for name, run in layout.grid.runs.items()
+    ]
+    for model, name in layout.grid.base_of.items():
+        row = {"run": name, "model": model, "method": "base", "setting": "", "group_size": 0, "seed": 0, "axes": "{}"}
+        rows.append({**row, "id": name.rpartition("-")[2]})
+    return pd.DataFrame(rows)
+
+
+def analyse(layout: Layout) -> None:
+    """Join the scores of all subjects, compare them, and write results/<study>/analysis."""
+    import pandas as pd
+
+    from seedwise.evals.resampling import windows_table
+    from seedwise.evals.scores import counts
+    from seedwise.report.build import analyse as compare
+
+    runs = runs_table(layout)
+    tables.write(tables.RUNS, runs, layout.folder / "runs.parquet")
+    counted, windows = [], []
+    for row in runs.to_dict("records"):
+        counted.append(counts(tables.read(tables.SCORES, layout.scores(row["run"])), row))
+        if path := layout.continuations(row["run"]):
+            windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
+    compare(
+        runs,
+        pd.concat(counted, ignore_index=True),
+        pd.concat(windows, ignore_index=True) if windows else None,
+        layout.grid.study.compare,
+        layout.folder,
+    )
+    _mark(layout, "analysis")
+
+
+def _mark(layout: Layout, stage: str) -> None:
+    """Leave the marker of this id and remove those of earlier ones."""
+    marker = layout.marker(stage)
+    for old in marker.parent.glob("*.json"):
+        old.unlink()
+    study = layout.grid.study
+    write_record(
+        marker,
+        {"study": study.model_dump(mode="json"), "subjects": sorted(layout.subjects), "notes": layout.grid.notes},
+    )
+
+
+def report(layout: Layout) -> Path:
+    """Write tables, figures and report.html of an analysed study; returns the page."""
+    import pandas as pd
+
+    from seedwise.report.build import render
+
+    curves = [
+        tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs
+    ]
+    page = render(layout.folder, pd.concat(curves, ignore_index=True), facts(layout), samples=_answers(layout))
+    _mark(layout, "report")
+    return page
+
+
+def facts(layout: Layout) -> dict[str, Any]:
+    """What the report prints beside the tables (report.facts.Facts)."""
+    study = layout.grid.study
+    stacks = {json.dumps(_stack(layout, name), sort_keys=True) for name in layout.grid.runs}
+    if len(stacks) > 1:
+        raise StageError(
+            f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
+            f"{' | '.join(sorted(stacks))}: train them again on one"
+        )
+    shared = stacks.pop()
+    train = study.train
+    return {
+        "study": study.study,
+        "compare": study.compare,
+        "compare_hash": digest(study.compare.model_dump(mode="json"))[:16],
+        "seed_varies": ("order of prompts", "sampling of rollouts", "initial weights of an adapter"),
+        "seed_fixed": (
+            "backbone weights",
+            "training problems",
+            "benchmark problems",
+            "streams of one seed between methods",
+        ),
+        "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
+        "versions": {key: str(value) for key, value in json.loads(shared).items()},
+        "settings": {
+            "models": ", ".join(study.models),
+            "training problems": f"{len(tables.read(tables.PROBLEMS, _any_data(layout)))} from {study.train_data.task}",
+            "optimizer steps": str(train.steps),
+            "completions per rollout": str(train.completions),
+            "learning rate": f"{train.lr:g}",
+            "evaluation": f"temperature {study.evaluate.temperature:g}, at most {study.evaluate.max_tokens} tokens",
+        },
+    }
+
+
+def _any_data(layout: Layout) -> Path:
+    return layout.problems(next(iter(layout.grid.runs.values())).data)
+
+
+def _stack(layout: Layout, name: str) -> dict[str, Any]:
+    """Versions and device a run was trained with, from its spec.json."""
+    return json.loads((layout.run(name) / "spec.json").read_text())["stack"]
+
+
+def _answers(layout: Layout) -> pd.DataFrame:
+    """Samples of the last checkpoints of every method's first seed, with prompt, verdict and answer."""
+    import pandas as pd
+
+    key, frames, seen = ["step", "benchmark", "problem", "sample"], [], set()
+    for name in layout.subjects:
+        run = layout.grid.runs.get(name)
+        place = (run.model_name, run.method, run.setting) if run else (name,)
+        if place in seen:
+            continue
+        seen.add(place)
+        scores = tables.read(tables.SCORES, layout.scores(name))
+        scores = scores[scores["step"] == layout.steps(name)[-1]]
+        for benchmark, path in layout.samples(name).items():
+            problems = tables.read(tables.PROBLEMS, layout.problems(layout.benchmarks(name)[benchmark]))
+            drawn = tables.read(tables.SAMPLES, path).merge(scores[[*key, "verdict", "answer"]], on=key)
+            frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
+    return pd.concat(frames, ignore_index=True)
+
+
+def sync(layout: Layout, record: Path | None = None) -> str:
+    """Mirror what is new to MLflow; returns what was done, in a line.
+
+    With ``record`` a store that refuses is no failure: the outcome is written there, and a later sync completes it.
+    """
+    from seedwise.trainer import tracking
+
+    try:
+        done = tracking.sync(store(layout), layout.grid.study.study, layout.root, wait_s=60.0, runs=runs_table(layout))
+        outcome, complete = str(done), True
+    except tracking.TrackingError as error:
+        if record is None:
+            raise StageError(str(error)) from None
+        outcome, complete = str(error), False
+    if record is not None:
+        for old in record.parent.glob("*.json"):
+            old.unlink()
+        write_record(record, {"complete": complete, "outcome": outcome})
+    return outcome
+
+
+def store(layout: Layout) -> str:
+    """The MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in results/."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(layout.root / 'mlflow.db').absolute()}"
