@@ -171,6 +171,16 @@ def test_an_unknown_key_stops_before_any_job(project: Project) -> None:
     assert "Traceback" not in shown.stdout + shown.stderr
 
 
+def test_a_job_of_another_study_is_refused_in_one_line(project: Project) -> None:
+    command = [sys.executable, "-m", "seedwise.cli", "train", "qae.K0.4.G8.s0-00000000"]
+    shown = subprocess.run(
+        [*command, "--study", str(project.folder / "study.yaml")], capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 2
+    assert len(shown.stderr.splitlines()) == 1
+    assert "not part of study tiny: the study or the code changed" in shown.stderr
+
+
 def test_ids_do_not_depend_on_where_results_lie() -> None:
     grid = expand(parse(STUDY))
     assert (
