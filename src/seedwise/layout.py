@@ -68,9 +68,18 @@ class Layout:
         return self.grid.runs[subject].train.checkpoints if subject in self.grid.runs else (0,)
 
     def benchmarks(self, subject: str) -> dict[str, str]:
-        """benchmark -> name of its problems for the subject's model."""
+        """benchmark -> name of its problems, as the subject's model is asked them."""
+        runs = self.grid.runs
+        return self._asked[self.grid.base_of[runs[subject].model_name] if subject in runs else subject]
+
+    @cached_property
+    def _asked(self) -> dict[str, dict[str, str]]:
+        """base -> benchmark -> name of its problems; Snakemake asks for every job, again and again."""
         study = self.grid.study
-        return {name: data_name(study, self.grid.model_of(subject), name) for name in study.evaluate.benchmarks}
+        return {
+            name: {benchmark: data_name(study, base.model, benchmark) for benchmark in study.evaluate.benchmarks}
+            for name, base in self.grid.bases.items()
+        }
 
     def samples(self, subject: str) -> dict[str, Path]:
         """benchmark -> file of samples.  The id covers the problems, the sampling settings and the sampling code."""
