@@ -91,12 +91,31 @@ def sync(
 
 @app.command()
 def docs(check: Annotated[bool, typer.Option(help="fail when stale, write nothing")] = False) -> None:
-    """Write config/schema.json and config/README.md from the study's models."""
+    """Write config/schema.json, config/README.md and docs/methods.md from the models and the parts."""
     from seedwise import reference
 
-    stale = reference.write(Path("config"), check=check)
+    stale = [path for folder in reference.FILES for path in reference.write(Path(folder), check=check)]
     if check and stale:
         raise stages.StageError(f"{', '.join(map(str, stale))}: stale: run seedwise docs")
+
+
+@app.command()
+def explain(
+    method: Annotated[str, typer.Argument(help="a preset, a preset with parameters, qae:K=0.6, or an expression")],
+    rewards: Annotated[str, typer.Option(help="JSON list: the verdict on each response of one group")],
+    entropies: Annotated[str | None, typer.Option(help="JSON: of each response, nats of its tokens")] = None,
+    lengths: Annotated[str | None, typer.Option(help="JSON list: tokens of each response")] = None,
+    logprobs: Annotated[str | None, typer.Option(help="JSON: the same, log-probabilities of the tokens")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one object: baseline, advantages, token_advantages")] = False,
+) -> None:
+    """Show what a method does to one group: its baseline, the advantages of responses and of their tokens."""
+    from seedwise import explain as explaining
+
+    shown = explaining.explain(method, rewards, entropies=entropies, lengths=lengths, logprobs=logprobs)
+    if as_json:
+        typer.echo(shown.json())
+    else:
+        explaining.show(shown)
 
 
 def main() -> None:

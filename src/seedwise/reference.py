@@ -1,15 +1,16 @@
-"""config/schema.json and config/README.md, generated from the models of study.py."""
+"""Generated files: config/schema.json and config/README.md from study.py, docs/methods.md from the parts."""
 
 from __future__ import annotations
 
 import json
-import types
-import typing
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from seedwise import catalogue
 from seedwise.algos import algorithm as algos
+from seedwise.catalogue import type_name
 from seedwise.study import Block, Compare, Evaluate, Grading, Lora, ModelSpec, Primary, Resample, Study, Train
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -59,7 +60,7 @@ def readme() -> str:
         ]
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
-            lines.append(f"| `{name}` | {_kind(field.annotation)} | {default} | {field.description or ''} |")
+            lines.append(f"| `{name}` | {type_name(field.annotation)} | {default} | {field.description or ''} |")
         lines.append("")
     return "\n".join([*lines, *_presets()])
 
@@ -83,30 +84,20 @@ def _shown(value: object) -> str:
     return json.dumps(value, default=list).replace("|", "\\|")
 
 
-def _kind(annotation: object) -> str:
-    """A type as a reader of YAML would call it."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _kind(arguments[0])
-    if origin is typing.Literal:
-        return " or ".join(f"`{json.dumps(value)}`" for value in arguments).replace('"', "")
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_kind(item) for item in arguments))
-    if origin in (list, tuple):
-        return f"list of {_kind(arguments[0])}"
-    if origin is dict:
-        return f"mapping of {_kind(arguments[1])}"
-    names = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
-    if isinstance(annotation, type):
-        return names.get(annotation, annotation.__name__)
-    return "anything"
+FILES: dict[str, dict[str, Callable[[], str]]] = {
+    "config": {"schema.json": schema, "README.md": readme},
+    "docs": {"methods.md": catalogue.page},
+}
 
 
 def write(folder: Path, *, check: bool = False) -> list[Path]:
-    """Write both files, or only compare with ``check``.  Returns the paths that were stale."""
+    """Write the generated files of ``config`` or ``docs``, or only compare with ``check``.
+
+    Returns the paths that were stale.
+    """
     stale = []
-    for name, text in {"schema.json": schema(), "README.md": readme()}.items():
-        path = folder / name
+    for name, made in FILES[folder.name].items():
+        path, text = folder / name, made()
         if not path.exists() or path.read_text() != text:
             stale.append(path)
             if not check:

@@ -48,6 +48,7 @@ def groups(rewards: list[list[float]] | Tensor, penalty: list[list[float]] | Non
         prompt_P=torch.arange(len(verdict_PG)),
         step=0,
         steps=10,
+        entropy=0.5,
     )
 
 

@@ -63,7 +63,7 @@ def test_an_expression_is_read_as_it_stands_in_a_study():
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ({"baseline": [{"kind": "median"}]}, "median"),
+        ({"baseline": [{"kind": "mode"}]}, "mode"),
         ({"baseline": [{"kind": "quantile", "k": 0.4}]}, "k"),
         ({"baseline": [{"kind": "group_mean"}], "sampler": {"kind": "dynamic"}}, "sampler"),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seedwise.algos.algorithm import PRESETS, Algorithm, preset
 
-# (preset, group sum is 0, a function of the rewards alone, divides by the group's std)
+# (preset, group sum is 0, a function of the group's rewards alone, divides by its std so that their scale drops out)
 TABLE = [
     ("grpo", True, True, True),
     ("dr_grpo", True, True, False),
@@ -23,11 +23,35 @@ TABLE = [
     ("pos_mask", False, True, True),
     ("neg_mask", False, True, True),
     ("random_sparsity", False, False, True),
+    ("opo", True, True, False),  # all lengths are equal in these groups
+    ("reinforce_pp", True, False, False),
+    ("psr", False, True, False),  # takes rewards to be 0 and 1, as the next two do
+    ("nsr", False, True, False),
+    ("hard_gate", False, True, False),
+    ("qae_scheduled", False, True, True),
+    ("qae_adaptive", False, True, True),
+    ("qae_dithered", False, False, True),
+    ("entropy_adv", True, True, True),
+    ("hapo", True, True, True),
+    ("forking", True, True, True),
+    ("a3po", True, True, True),
+    ("less", True, True, True),
+    ("gepo", True, True, True),
+    ("cispo", True, True, True),
+    ("clip_cov", True, True, True),
+    ("kl_cov", True, True, True),
+    ("qae_clip_cov", False, True, True),
+    ("qae_kl_cov", False, True, True),
+    ("qae_gspo", False, True, True),
 ]
 NAMES = [row[0] for row in TABLE]
 ZERO_SUM = [row[0] for row in TABLE if row[1]]
 DETERMINISTIC = [row[0] for row in TABLE if row[2]]
 SCALE_FREE = [row[0] for row in TABLE if row[3]]
+# credit that redistributes an advantage within its response; the rest adds to it or takes away
+MEAN_KEPT = [name for name in NAMES if ALL_PRESETS[name].credit.kind in ("uniform", "entropic")]
+# subtracts the mean of the rollout last, so dust moves the sign of a sample at the mean
+WITHIN_GROUPS = [name for name in NAMES if name != "reinforce_pp"]
 
 few = settings(max_examples=40, deadline=None)
 binary = st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=5, max_size=5), min_size=1, max_size=4)
@@ -81,7 +105,7 @@ def test_groups_do_not_see_each_other(name):
     assert torch.equal(together, alone)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITHIN_GROUPS)
 @few
 @given(rewards=binary)
 def test_no_success_is_punished_and_no_failure_rewarded(name, rewards):
@@ -106,20 +130,40 @@ def test_rewards_of_minus_one_and_one_change_nothing(name):
     assert advantages(algorithm, groups(plus_minus))[0].tolist() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
+responses = {
+    "adv": st.lists(st.sampled_from([-2.0, -0.5, 0.0, 1.5]), min_size=3, max_size=3),
+    "entropies": st.lists(st.lists(st.floats(0, 4), min_size=6, max_size=6), min_size=3, max_size=3),
+    "lengths": st.lists(st.integers(1, 6), min_size=3, max_size=3),
+}
+
+
+def credited(name, adv, entropies, lengths):
+    """(token advantages, mask) of three responses, each a group, of which the second is correct."""
+    mask_BT, entropy_BT = doubles([[1.0] * length + [0.0] * (6 - length) for length in lengths]), doubles(entropies)
+    ids_BT = (entropy_BT > 1).long()
+    fields = {"entropy_BT": entropy_BT, "entropy_quantiles": (0.3, 1.7), "old_logp_BT": -entropy_BT, "ids_BT": ids_BT}
+    view = tokens(mask_BT, **fields)._replace(correct_B=doubles([0, 1, 0]), group_B=torch.arange(3))
+    credit = ALL_PRESETS[name].credit
+    return credit(doubles(adv), view, credit.start(), stream()), mask_BT
+
+
+@pytest.mark.parametrize("name", MEAN_KEPT)
 @few
-@given(
-    adv=st.lists(st.sampled_from([-2.0, -0.5, 0.0, 1.5]), min_size=3, max_size=3),
-    entropies=st.lists(st.lists(st.floats(0, 4), min_size=6, max_size=6), min_size=3, max_size=3),
-    lengths=st.lists(st.integers(1, 6), min_size=3, max_size=3),
-)
+@given(**responses)
 def test_credit_keeps_the_mean_and_the_sign(name, adv, entropies, lengths):
-    mask_BT = doubles([[1.0] * length + [0.0] * (6 - length) for length in lengths])
-    view = tokens(mask_BT, entropy_BT=doubles(entropies), entropy_quantiles=(0.3, 1.7))
-    adv_BT = ALL_PRESETS[name].credit(doubles(adv), view, {}, stream())
-    assert (adv_BT * (1 - mask_BT)).abs().max() == 0
+    adv_BT, mask_BT = credited(name, adv, entropies, lengths)
     assert (adv_BT.sum(1) / mask_BT.sum(1)).tolist() == pytest.approx(adv, abs=1e-12)
     assert torch.equal(adv_BT.sign(), doubles(adv).sign()[:, None] * mask_BT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@few
+@given(**responses)
+def test_credit_turns_no_sign_and_leaves_padding_at_zero(name, adv, entropies, lengths):
+    adv_BT, mask_BT = credited(name, adv, entropies, lengths)
+    assert (adv_BT * (1 - mask_BT)).abs().max() == 0
+    assert (adv_BT * doubles(adv)[:, None] >= 0).all()
+    assert (adv_BT[doubles(adv) == 0] == 0).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -232,17 +232,3 @@ class DivideByGroupMean(Part):
         """Advantages ``[P, G]``, without unit."""
         mean_P1 = view.rewards_PG.mean(1, keepdim=True)
         return (adv_PG / mean_P1).masked_fill((mean_P1 <= 0) | flat(view.rewards_PG), 0.0)
-
-
-Baseline = Annotated[
-    GroupMean
-    | LeaveOneOut
-    | Quantile
-    | PosMask
-    | NegMask
-    | RandomSparsity
-    | FixedBaseline
-    | DivideByGroupStd
-    | DivideByGroupMean,
-    Field(discriminator="kind"),
-]

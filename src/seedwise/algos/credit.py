@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from seedwise.algos.credit_entropy import EntropyAdv, Gepo, Hapo
+from seedwise.algos.credit_tokens import A3po, ForkingTokens, Less
 from seedwise.algos.part import Horizon, Part
 from seedwise.algos.views import TokenView
 from seedwise.algos.views import pooled_quantiles as pooled_quantiles
@@ -103,4 +105,6 @@ def normalised(entropy_BT: Tensor, q10: float, q90: float, eps: float = 1e-8) ->
     return ((entropy_BT.detach() - q10) / (q90 - q10 + eps)).clamp(0, 1)
 
 
-Credit = Annotated[Uniform | Entropic, Field(discriminator="kind")]
+Credit = Annotated[
+    Uniform | Entropic | EntropyAdv | Hapo | ForkingTokens | A3po | Less | Gepo, Field(discriminator="kind")
+]

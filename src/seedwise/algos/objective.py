@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from seedwise.algos.part import Horizon, Part, composed
+from seedwise.algos.surrogates import Cispo, ClipCov, KlCov
 from seedwise.algos.views import LossView, Window
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def kl_divergence(logp_BT: Tensor, ref_BT: Tensor, estimator: KLEstimator) -> Te
     return gap_BT.exp() - gap_BT - 1
 
 
-Surrogate = Annotated[Clipped | Gspo, Field(discriminator="kind")]
+Surrogate = Annotated[Clipped | Gspo | Cispo | ClipCov | KlCov, Field(discriminator="kind")]
 Average = Annotated[PerToken | PerSequence | FixedLength, Field(discriminator="kind")]
 
 
