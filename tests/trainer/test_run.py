@@ -187,6 +187,15 @@ def test_skipping_is_refused_where_it_is_not_exact(train, make_run):
         train(make_run(presets.grpo(kl=0.1), skip_zero_advantage=True))
 
 
+def test_a_credit_rule_that_would_see_one_process_of_two_is_refused(train, make_run, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(
+        story.TrainError, match="credit: hapo looks at the whole rollout and would see one of 2 processes"
+    ):
+        train(make_run(presets.hapo()))
+
+
 def test_a_rollout_of_no_whole_groups_is_refused(train, make_run):
     with pytest.raises(story.TrainError, match="train.completions: 16 is not a multiple of group_size 3"):
         train(make_run(group_size=3))

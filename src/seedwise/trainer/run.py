@@ -101,9 +101,10 @@ def build(
         raise TrainError(
             f"{run.name}: train.completions: {run.train.completions} is not a multiple of group_size {run.group_size}"
         )
-    model, tokenizer = load(model_folder)
     prompts = run.train.completions // run.group_size
     processes = int(os.environ.get("WORLD_SIZE", "1"))
+    _whole_in_sight(run, processes)
+    model, tokenizer = load(model_folder)
     start = memory.load(state / "memory", device) if state else memory.start(run.algorithm, len(problems))
     trainer = ComposedTrainer(
         algorithm=run.algorithm,
@@ -136,6 +137,19 @@ def build(
         records.restore(*frames, json.loads((state / "totals.json").read_text()))
     trainer.attach(rollout, records)
     return trainer
+
+
+POOLED = frozenset({"entropy_quantiles", "surprisal_quantiles"})  # what the adapter pools over processes
+
+
+def _whole_in_sight(run: Run, processes: int) -> None:
+    """Raise TrainError where a credit rule looks at groups or the rollout and would see one process's rows."""
+    credit = run.algorithm.credit
+    if processes > 1 and credit.horizon in ("group", "rollout") and not credit.needs & POOLED:
+        raise TrainError(
+            f"{run.name}: credit: {credit.kind} looks at the whole {credit.horizon} and would see one of {processes} "
+            "processes: train it on one process"
+        )
 
 
 def skips(run: Run) -> bool:
