@@ -70,7 +70,6 @@ class Grid:
 def expand(study: Study, path: str = "study") -> Grid:
     """All runs of a study.  Raises StudyError naming ``path``, key, value and remedy."""
     points = {point.name: point for name, entry in study.methods.items() for point in points_of(name, entry, path)}
-    _check_names(study, points, path)
     models, problems, bases, base_of, notes = {}, {}, {}, {}, []
     for name, spec in study.models.items():
         base = _base(study, spec, path, name)
@@ -89,6 +88,7 @@ def expand(study: Study, path: str = "study") -> Grid:
                 notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: one run")
             continue
         runs[run.name] = run
+    _check_names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
 
 
@@ -136,7 +136,9 @@ def _run(
             )
             raise StudyError(f"{path}: axes.{key}: {value!r}: {message}") from None
     _check_run(path, point, algorithm, train, group_size)
-    extra = [label(key.rpartition(".")[2], number(value)) for key, value in axes.items()]
+    labels = {key: label(key.rpartition(".")[2], number(value)) for key, value in axes.items()}
+    extra, across = list(labels.values()), study.compare.across
+    cell = {"group_size": f"G{group_size}", **labels}
     spec = {
         "model": model.model_dump(mode="json", exclude={"template"}),
         "base": base.folder,
@@ -151,13 +153,13 @@ def _run(
     parts = [point.slug, *extra, f"G{group_size}", f"s{seed}"]
     return Run(
         name=f"{'.'.join(parts)}-{digest(spec)[:8]}",
-        method=point.name,
+        method=".".join([point.name, *(text for key, text in cell.items() if key in across)]),
         model_name=model_name,
         model=model,
         algorithm=algorithm,
         group_size=group_size,
         seed=seed,
-        setting=".".join([f"G{group_size}", *extra]),
+        setting=".".join(text for key, text in cell.items() if key not in across) or "all",
         axes={**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
         train=train,
         grading=study.grading,
@@ -232,9 +234,15 @@ def _problems(study: Study, spec: ModelSpec) -> Iterator[Problems]:
         yield Problems(data_name(study, spec, name), name, task, spec.template, train)
 
 
-def _check_names(study: Study, points: dict[str, Point], path: str) -> None:
-    known = [*points, "base"]
+def _check_names(study: Study, methods: list[str], path: str) -> None:
+    known = [*methods, "base"]
     compare = study.compare
+    axes = {"group_size", *study.axes, *(key for block in study.blocks for key in block.axes)}
+    for key in compare.across:
+        if key not in axes:
+            raise StudyError(
+                f"{path}: compare.across: {key!r} is no axis of this study; they are {', '.join(sorted(axes))}"
+            )
     wanted: list[tuple[str, Iterable[str]]] = [
         ("compare.reference", [compare.reference]),
         ("compare.primary.family", compare.primary.family),

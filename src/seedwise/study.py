@@ -210,6 +210,11 @@ class Compare(Settings):
     reference: str = Field(description="method point")
     primary: Primary
     trends: tuple[str, ...] = Field(default=(), description="ordered axes: K, kappa, group_size")
+    across: tuple[str, ...] = Field(
+        default=(),
+        description="axes compared across, e.g. train.lr, model.lora, group_size: their values become part of the "
+        "method point (clip_higher.lr2e-05); all other axes form the setting that comparisons stay within",
+    )
     smallest_effect: Annotated[Number, Field(gt=0, lt=1)] = Field(default=0.02, description="score units")
     alpha: Annotated[Number, Field(gt=0, lt=0.5)] = 0.05
 

@@ -52,6 +52,7 @@ def runs_of(study: dict) -> dict:
         ({"methods.base": {"preset": "grpo"}}, "methods.base", "rename"),
         ({"compare.reference": "clip"}, "compare.reference: 'clip'", "no method point; they are clip_higher"),
         ({"compare.primary": {"metric": "avg@n", "family": ["qae"]}}, "compare.primary.family: 'qae'", "qae.K0.4"),
+        ({"compare.across": ["train.lr"]}, "compare.across: 'train.lr'", "no axis of this study; they are group_size"),
         ({"axes": {"train.lr": []}}, "axes.train.lr: []", "at least one value"),
         ({"axes": {"train.lrr": [1]}}, "axes.train.lrr", "no such setting"),
         ({"axes": {"objective.hight": [0.2]}}, "axes.objective.hight", "high"),
@@ -141,6 +142,20 @@ def test_lora_or_full_is_an_axis() -> None:
     runs = runs_of(changed(**{"axes": {"model.lora": [None, 8]}}))
     assert {run.setting for run in runs.values()} == {"G8.full", "G8.lora8"}
     assert len({run.base for run in runs.values()}) == 1
+
+
+def test_comparisons_stay_within_a_setting_unless_the_study_says_otherwise() -> None:
+    block = {"methods": ["clip_higher"], "axes": {"train.lr": [2e-4]}}
+    within = runs_of(changed(**{"blocks": [block]}))
+    assert {(run.method, run.setting) for run in within.values() if run.train.lr == 2e-4} == {
+        ("clip_higher", "G8.lr0.0002")
+    }
+    across = changed(**{"blocks": [block], "compare.across": ["train.lr"]})
+    across["compare"]["primary"]["family"] = ["clip_higher.lr0.0002"]
+    runs = runs_of(across)
+    assert {run.setting for run in runs.values()} == {"G8"}
+    assert "clip_higher.lr0.0002" in {run.method for run in runs.values()}
+    assert set(runs) == set(within)  # what is compared with what is no part of a run
 
 
 def test_run_names_are_readable_and_parse_back() -> None:
