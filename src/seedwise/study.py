@@ -49,7 +49,7 @@ Count = Annotated[int, Field(ge=1)]
 class Settings(BaseModel):
     """A section of a study: frozen, and strict about unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Lora(Settings):

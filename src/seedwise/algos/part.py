@@ -34,7 +34,7 @@ class Part(BaseModel):
     horizon: what the part must see at once.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     horizon: ClassVar[Horizon] = "group"
 
