@@ -13,15 +13,15 @@ import math
 import pkgutil
 import re
 import sys
-import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from seedwise import algos as package
-from seedwise.algos import algorithm as algos
+from seedwise.algos import presets as algos
 from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.part import Part
+from seedwise.fields import bounds, type_name
 
 HEAD = """# Methods
 
@@ -38,10 +38,12 @@ What is said of each part:
 - *status*: stable, or experimental where the source is secondary or the design is this project's own.
 """
 
+BESIDE = (
+    "`methods: {name: {preset: ..., parameter: value}}`, or the expression itself. Beside its parameters every preset "
+    "takes whole axes, which replace its own: `{preset: qae, K: 0.4, sampler: {kind: dynamic}}`; of an `objective` the "
+    "keys that are given; `penalty: null` takes a penalty away."
+)
 CITED = re.compile(r"arXiv:(\d{4}\.\d{4,5})((?:,| and)? (?:equations?|Eqs?\.) \d+(?:(?:, | and |-)\d+)*)?")
-BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
-SIZES = {"min_length": "at least {} long", "max_length": "at most {} long"}
-WORDS = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`", type(None): "`null`"}
 # for parameters without a default, so that the preset can be shown
 EXAMPLES = {int: 1024, float: 0.5}
 
@@ -52,7 +54,7 @@ def page() -> str:
         HEAD,
         "## Presets",
         "",
-        "`methods: {name: {preset: ..., parameter: value}}`, or the expression itself.",
+        BESIDE,
         "",
     ]
     for name in algos.PRESETS:
@@ -106,16 +108,17 @@ def _defined(base: type[Part]) -> Iterator[type[Part]]:
 
 
 def _preset(name: str) -> list[str]:
-    known = algos.parameters(name)
-    required = {key: EXAMPLES[value.annotation] for key, value in known.items() if value.default is value.empty}
+    known, required = algos.parameters(name), _required(name)
     shown = [key if key in required else f"{key}={_shown(value.default, key)}" for key, value in known.items()]
     example = ", ".join(f"`{key}={value}`" for key, value in required.items())
+    uncertain = ", ".join(f"`{kind}`" for kind in experimental_in(name))
     return [
         f"### preset {name}",
         "",
         *_prose(algos.PRESETS[name].__doc__ or "", ()),
         f"Parameters: {', '.join(f'`{word}`' for word in shown)}.",
         "",
+        *([f"Status: experimental, for {uncertain}.", ""] if uncertain else []),
         f"Expression with {example}:" if example else "Expression:",
         "",
         "```yaml",
@@ -123,6 +126,23 @@ def _preset(name: str) -> list[str]:
         "```",
         "",
     ]
+
+
+def _required(name: str) -> dict[str, Any]:
+    """Example values of the parameters that a preset cannot do without."""
+    known = algos.parameters(name)
+    return {key: EXAMPLES[value.annotation] for key, value in known.items() if value.default is value.empty}
+
+
+def experimental_in(name: str) -> list[str]:
+    """The kinds of a preset's parts that are experimental."""
+    parts = algos.preset(name, **_required(name)).parts
+    return [getattr(part, "kind", type(part).__name__) for part in parts if experimental(type(part))]
+
+
+def experimental(part: type[Part]) -> bool:
+    """Whether a part is experimental: its source is secondary, or its design is this project's own."""
+    return getattr(part, "experimental", False)
 
 
 def expression(algorithm: Algorithm) -> str:
@@ -164,7 +184,7 @@ def _section(part: type[Part]) -> list[str]:
         lines += ["| field | type | default | bounds |", "|---|---|---|---|"]
         lines += [
             f"| `{name}` | {type_name(field.annotation)} | "
-            f"{'required' if field.is_required() else f'`{_shown(field.default, name)}`'} | {_bounds(field)} |"
+            f"{'required' if field.is_required() else f'`{_shown(field.default, name)}`'} | {bounds(field)} |"
             for name, field in fields.items()
         ]
         lines.append("")
@@ -172,7 +192,7 @@ def _section(part: type[Part]) -> list[str]:
         "needs": _over_settings(part, lambda made: ", ".join(f"`{need}`" for need in sorted(made.needs)) or "nothing"),
         "sees": _over_settings(part, lambda made: made.horizon.replace("_", "-")),
         "row local": _over_settings(part, lambda made: "yes" if made.row_local else "no"),
-        "status": "experimental" if getattr(part, "experimental", False) else "stable",
+        "status": "experimental" if experimental(part) else "stable",
         "source": _source(part),
         "class": f"`{part.__module__}.{part.__name__}`",
     }
@@ -218,48 +238,6 @@ def _prose(doc: str, fields: Iterable[str]) -> list[str]:
     return [" ".join(line.split()).replace("``", "`") for line in lines]
 
 
-def _bounds(field: Any) -> str:
-    """What the numbers and lists of a field must satisfy."""
-    found = [text for limit in _limits(field) for text in _bound(limit)]
-    return ", ".join(dict.fromkeys(found))
-
-
-def _bound(limit: object) -> Iterator[str]:
-    for names in (BOUNDS, SIZES):
-        for name, text in names.items():
-            if (value := getattr(limit, name, None)) is not None:
-                yield text.format(value)
-
-
-def _limits(node: Any) -> Iterator[object]:
-    """Annotations of a type and of all it is made of."""
-    for limit in getattr(node, "metadata", None) or getattr(node, "__metadata__", ()):
-        yield limit
-        yield from _limits(limit)
-    for inner in typing.get_args(getattr(node, "annotation", node)):
-        yield from _limits(inner)
-
-
 def _shown(value: Any, key: str = "") -> str:
     """A default as it would be written in a study; ``|`` would end a cell of a table."""
     return _flow(_written(value, key)).replace("|", "\\|")
-
-
-def type_name(annotation: object) -> str:
-    """A type as a reader of YAML would call it."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return type_name(arguments[0])
-    if origin is typing.Literal:
-        return " or ".join(f"`{json.dumps(value)}`" for value in arguments).replace('"', "")
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(type_name(item) for item in arguments))
-    if origin in (list, tuple):
-        return f"list of {type_name(arguments[0])}"
-    if origin is dict:
-        return f"mapping of {type_name(arguments[1])}"
-    if isinstance(annotation, type) and issubclass(annotation, Part) and "kind" in annotation.model_fields:
-        return f"`{annotation.model_fields['kind'].default}`"
-    if isinstance(annotation, type):
-        return WORDS.get(annotation, annotation.__name__)
-    return "anything"

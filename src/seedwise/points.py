@@ -11,12 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seedwise.algos import algorithm as algos
+from seedwise.algos import presets as algos
 from seedwise.algos.algorithm import Algorithm
 from seedwise.identity import canonical
 from seedwise.study import StudyError, number
 
-AXES = ("baseline", "credit", "objective", "sampler", "penalty")
+AXES = algos.AXES
+# a preset's parameter that stands under another name in its expression
+WRITTEN_AS = {"length": "max_length"}
 
 
 @dataclass(frozen=True)
@@ -117,20 +119,39 @@ def label(key: str, value: Any) -> str:
 def slug(algorithm: Algorithm) -> str:
     """A readable name rendered from the expression: a preset and its parameters where one gives this algorithm.
 
-    K and kappa always show; other parameters where they differ from the preset's default.
+    K and kappa always show; other parameters where they differ from the preset's default. A sampler and a penalty
+    that no preset has are added to the name of the preset that gives the rest.
     """
+    usual = {name: Algorithm.model_fields[name].default for name in ("sampler", "penalty")}
+    bare = algorithm.model_copy(update=usual)
+    extra = [getattr(algorithm, name).kind for name, part in usual.items() if getattr(algorithm, name) != part]
+    if name := _preset_of(algorithm):
+        return name
+    if extra and (name := _preset_of(bare)):
+        return "+".join([name, *extra])
+    parts = (*algorithm.baseline, algorithm.credit)
+    kinds = [part.kind + _figures(part) for part in parts if part.kind != "uniform"]
+    return "+".join([*kinds, algorithm.objective.surrogate.kind, *extra])
+
+
+def _preset_of(algorithm: Algorithm) -> str | None:
     written: dict[str, list[Any]] = {}
     for key, value in _scalars(algorithm.model_dump(mode="json")):
         written.setdefault(key, []).append(value)
     for name in algos.PRESETS:
-        known = algos.parameters(name)
-        choices = [[(key, value) for value in dict.fromkeys(written[key])] for key in known if key in written]
+        found = {key: written.get(key, written.get(WRITTEN_AS.get(key, key))) for key in algos.parameters(name)}
+        choices = [[(key, value) for value in dict.fromkeys(values)] for key, values in found.items() if values]
         for values in itertools.product(*choices):
             if _gives(name, dict(values), algorithm):
-                shown = [(key, value) for key, value in values if key in ("K", "kappa") or known[key].default != value]
+                shown = [(key, value) for key, value in values if _shows(name, key, dict(values), algorithm)]
                 return ".".join([name, *(label(key, value) for key, value in shown)])
-    kinds = [part.kind + _figures(part) for part in (*algorithm.baseline, algorithm.credit) if part.kind != "uniform"]
-    return "+".join([*kinds, algorithm.objective.surrogate.kind])
+    return None
+
+
+def _shows(name: str, key: str, values: dict[str, Any], algorithm: Algorithm) -> bool:
+    """Whether a parameter is worth a place in a name: K and kappa, and what the preset would have otherwise."""
+    others = {other: value for other, value in values.items() if other != key}
+    return key in ("K", "kappa") or not _gives(name, others, algorithm)
 
 
 def _gives(name: str, values: dict[str, Any], algorithm: Algorithm) -> bool:

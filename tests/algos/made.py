@@ -8,13 +8,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from seedwise.algos.algorithm import PRESETS, Algorithm, preset
+from seedwise.algos.algorithm import Algorithm
+from seedwise.algos.presets import PRESETS, preset
 from seedwise.algos.views import GroupView, LossView, TokenView, Window
 
 torch.set_num_threads(1)
 
 CASES = json.loads((Path(__file__).parent.parent / "golden" / "methods.json").read_text())["cases"]
-ALL_PRESETS = {name: preset(name, **({"length": 12} if name == "dr_grpo" else {})) for name in PRESETS}
+REQUIRED = {"dr_grpo": {"length": 12}, "dapo": {"length": 12}}
+ALL_PRESETS = {name: preset(name, **REQUIRED.get(name, {})) for name in PRESETS}
 
 
 def golden(start: str) -> list[dict]:

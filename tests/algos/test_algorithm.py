@@ -7,20 +7,23 @@ import sys
 
 import pytest
 import torch
-from algos.made import ALL_PRESETS, advantages, groups
+from algos.made import ALL_PRESETS, REQUIRED, advantages, groups
 
-from seedwise.algos.algorithm import PRESETS, Algorithm, AlgorithmError, parameters, preset, with_value
+from seedwise.algos.algorithm import Algorithm, AlgorithmError, with_value
 from seedwise.algos.baseline import DivideByGroupMean, DivideByGroupStd, FixedBaseline, GroupMean, LeaveOneOut, Quantile
+from seedwise.algos.channels import SeparateChannels
 from seedwise.algos.credit import Entropic
 from seedwise.algos.objective import Gspo, Objective
 from seedwise.algos.overlong import SoftOverlong
-from seedwise.algos.sampler import UniformSampler
+from seedwise.algos.presets import AXES, PRESETS, parameters, preset
+from seedwise.algos.sampler import DynamicSampling, UniformSampler
+from seedwise.algos.scaling import BatchStd
 from seedwise.algos.settings import settings
 
 
 def test_reading_algorithms_never_imports_torch():
     code = (
-        "import sys; from seedwise.algos import algorithm; algorithm.preset('qae_eapo'); "
+        "import sys; from seedwise.algos import presets; presets.preset('qae_eapo'); "
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
@@ -35,6 +38,10 @@ def test_reading_algorithms_never_imports_torch():
         ((GroupMean(), FixedBaseline(b=0.5), DivideByGroupStd()), "centres more than once"),
         ((DivideByGroupStd(), GroupMean()), "divides before it subtracts: put group_mean first"),
         ((GroupMean(), DivideByGroupStd(), DivideByGroupMean()), "divides more than once: keep one"),
+        (
+            (SeparateChannels(), BatchStd()),
+            "batch_std after separate_channels would divide the penalty too: set its scale to {kind: batch_std}",
+        ),
     ],
 )
 def test_senseless_chains_are_refused(baseline, says):
@@ -65,7 +72,7 @@ def test_an_expression_is_read_as_it_stands_in_a_study():
     [
         ({"baseline": [{"kind": "mode"}]}, "mode"),
         ({"baseline": [{"kind": "quantile", "k": 0.4}]}, "k"),
-        ({"baseline": [{"kind": "group_mean"}], "sampler": {"kind": "dynamic"}}, "sampler"),
+        ({"baseline": [{"kind": "group_mean"}], "sampler": {"kind": "dynamical"}}, "sampler"),
     ],
 )
 def test_unknown_kinds_and_keys_are_refused(written, says):
@@ -107,6 +114,15 @@ def test_a_part_that_is_not_row_local_is_named(monkeypatch):
         ("zzz", {}, "unknown preset 'zzz'; presets are grpo,"),
         ("qae", {"k": 0.4}, "preset qae has no parameter 'k': did you mean 'K'?; it has K, interpolation, low,"),
         ("grpo", {"K": 0.4}, "preset grpo has no parameter 'K'"),
+        ("dapo", {"length": "long"}, "preset dapo: SoftOverlong.max_length: Input should be a valid integer"),
+        ("dapo", {"length": 64, "cache": 65}, "cache 65 is longer than max_length 64"),
+        ("dapo", {"length": 64, "surplus": "sell"}, "preset dapo: DynamicSampling.surplus: Input should be 'discard'"),
+        ("eapo", {"kappa": 1, "credit": {"kind": "uniform"}}, "preset eapo: kappa has no effect beside credit: set it"),
+        ("qae", {"K": 0.6, "baseline": [{"kind": "median"}]}, "preset qae: K has no effect beside baseline: set it"),
+        ("gspo", {"low": 0.1, "objective": {"surrogate": {"kind": "cispo"}}}, "low has no effect beside objective"),
+        ("gspo", {"credit": {"kind": "entropic"}}, "preset gspo: Algorithm: credit entropic has no effect under gspo"),
+        ("qae", {"sampler": {"kind": "dynamo"}}, "preset qae: Algorithm.sampler: Input tag 'dynamo' found"),
+        ("qae", {"objective": 3}, "preset qae: Algorithm.objective: Input should be a valid dictionary"),
         ("dr_grpo", {}, "preset dr_grpo needs length: set it beside preset"),
         ("qae", {"K": 1.5}, "preset qae: Quantile.K: Input should be less than 1, got 1.5"),
         ("eapo", {"kappa": "four"}, "preset eapo: Entropic.kappa: Input should be a valid number"),
@@ -122,17 +138,47 @@ def test_preset_errors_are_one_line(name, params, says):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_parameters_are_those_that_a_preset_takes(name):
+    required = REQUIRED.get(name, {})
     known = parameters(name)
-    assert list(known)[-1] == "penalty"
-    given = {key: 12 if value.default is value.empty else value.default for key, value in known.items()}
+    given = {key: required[key] if value.default is value.empty else value.default for key, value in known.items()}
     assert preset(name, **given) == ALL_PRESETS[name]
+    assert not set(known) & set(AXES)
 
 
-def test_every_preset_takes_a_penalty():
-    penalty = SoftOverlong(max_length=10, cache=4)
-    for name in PRESETS:
-        length = {"length": 12} if name == "dr_grpo" else {}
-        assert preset(name, penalty=penalty.model_dump(), **length).penalty == penalty
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_takes_whole_axes(name):
+    penalty, sampler = SoftOverlong(max_length=10, cache=4), DynamicSampling(surplus="keep")
+    got = preset(name, penalty=penalty.model_dump(), sampler=sampler, **REQUIRED.get(name, {}))
+    assert (got.penalty, got.sampler) == (penalty, sampler)
+    assert preset(name, penalty=None, **REQUIRED.get(name, {})).penalty is None
+    assert (
+        got.model_copy(update={axis: getattr(ALL_PRESETS[name], axis) for axis in ("penalty", "sampler")})
+        == (ALL_PRESETS[name])
+    )
+
+
+def test_what_is_given_of_an_objective_replaces_that_of_the_preset():
+    # the surrogate stays GSPO's and the average GSPO's, where a whole objective would be clipped per token
+    got = preset("gspo", low=1e-4, objective={"kl": 0.01})
+    assert got.objective == preset("gspo", low=1e-4).objective.model_copy(update={"kl": 0.01})
+    assert preset("gspo", objective=Objective()).objective == Objective()
+
+
+def test_dapo_is_the_whole_recipe():
+    # 20,480 tokens with a cache of 4,096, a fifth
+    got = preset("dapo", length=20480)
+    assert got.penalty == SoftOverlong(max_length=20480, cache=4096)
+    assert got.sampler == DynamicSampling(surplus="discard")
+    assert got.model_copy(update={"penalty": None, "sampler": UniformSampler()}) == preset("clip_higher")
+    short = preset("dapo", length=4, surplus="keep")
+    assert short.penalty == SoftOverlong(max_length=4, cache=1), "a cache has a token at least"
+    assert short.sampler == DynamicSampling(surplus="keep")
+
+
+def test_only_overlong_filtering_masks_truncated_responses():
+    assert preset("grpo", penalty={"kind": "overlong_filter"}).masks_truncated
+    assert not preset("grpo").masks_truncated
+    assert not preset("dapo", length=64).masks_truncated
 
 
 def test_presets_differ_only_where_they_should():

@@ -8,7 +8,7 @@ from algos.made import advantages, doubles, groups, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.algos.algorithm import Algorithm, preset
+from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.baseline import (
     DivideByGroupMean,
     DivideByGroupStd,
@@ -21,6 +21,7 @@ from seedwise.algos.baseline import (
     RandomSparsity,
     rank,
 )
+from seedwise.algos.presets import preset
 
 few = settings(max_examples=60, deadline=None)
 

@@ -10,10 +10,11 @@ from algos.made import advantages, doubles, groups, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.algos.algorithm import Algorithm, preset
+from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.baseline import DivideByGroupStd, GroupMean, PosMask, Quantile
 from seedwise.algos.channels import SeparateChannels
 from seedwise.algos.gates import BinarisedGate, DeadZone, HardGate, HistoricalMean, LearnedGate
+from seedwise.algos.presets import preset
 from seedwise.algos.sparsity import MatchedSparsity
 
 few = settings(max_examples=60, deadline=None)

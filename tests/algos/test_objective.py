@@ -6,8 +6,8 @@ import pytest
 import torch
 from algos.made import ALL_PRESETS, doubles, loss_view, stream, window
 
-from seedwise.algos.algorithm import preset
 from seedwise.algos.objective import Clipped, FixedLength, Gspo, Objective, PerSequence, PerToken, kl_divergence
+from seedwise.algos.presets import preset
 from seedwise.algos.views import LossView
 
 B, T = 6, 7

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seedwise.algos.overlong import SoftOverlong
+from seedwise.algos.algorithm import Algorithm
+from seedwise.algos.overlong import OverlongFilter, SoftOverlong
 
 
 def test_by_hand():
@@ -24,3 +25,33 @@ def test_cache_may_span_the_whole_length_and_no_more():
 def test_fields_are_checked(fields):
     with pytest.raises(ValueError, match=r"max_length|cache"):
         SoftOverlong(**fields)
+
+
+def test_the_filter_takes_nothing_off_the_verdict():
+    assert OverlongFilter()(torch.tensor([[0, 80], [100, 10**6]])).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("written", "part"),
+    [
+        ({"max_length": 8, "cache": 2}, SoftOverlong(max_length=8, cache=2)),
+        ({"kind": "soft_overlong", "max_length": 8, "cache": 2}, SoftOverlong(max_length=8, cache=2)),
+        ({"kind": "overlong_filter"}, OverlongFilter()),
+        (None, None),
+    ],
+)
+def test_a_penalty_as_it_is_written(written, part):
+    assert Algorithm.model_validate({"baseline": [{"kind": "group_mean"}], "penalty": written}).penalty == part
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ({"kind": "overlong_filter", "max_length": 8}, "overlong_filter.max_length"),
+        ({"kind": "overlong"}, "'soft_overlong', 'overlong_filter'"),
+        (0.5, "penalty"),
+    ],
+)
+def test_a_penalty_that_is_none(written, says):
+    with pytest.raises(ValueError, match=says):
+        Algorithm.model_validate({"baseline": [{"kind": "group_mean"}], "penalty": written})

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import trim_mean
 
-from seedwise.algos.algorithm import preset
 from seedwise.algos.baseline import GroupMean, Quantile
+from seedwise.algos.presets import preset
 from seedwise.algos.robust import HuberisedMean, LengthWeighted, Median, TrimmedMean
 
 few = settings(max_examples=60, deadline=None)

@@ -8,8 +8,9 @@ from algos.made import advantages, doubles, groups, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.algos.algorithm import Algorithm, preset
+from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.baseline import FixedBaseline, GroupMean
+from seedwise.algos.presets import preset
 from seedwise.algos.scaling import BatchStd, Whitening
 
 few = settings(max_examples=40, deadline=None)

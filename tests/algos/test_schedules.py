@@ -10,9 +10,9 @@ from algos.made import advantages, by_id, golden, groups, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.algos.algorithm import preset
 from seedwise.algos.baseline import FixedBaseline, Quantile
-from seedwise.algos.controller import AdaptiveK
+from seedwise.algos.controller import AdaptiveK, relative_variance
+from seedwise.algos.presets import preset
 from seedwise.algos.schedules import (
     Constant,
     Cosine,
@@ -213,6 +213,52 @@ def test_a_controller_goes_on_from_its_saved_state():
     restored = json.loads(json.dumps(state))
     assert [part.at(VIEW._replace(entropy=value), restored) for value in entropies[9:]] == whole[9:]
     assert len(set(whole)) > 5
+
+
+def varied(part, *windows, state=None):
+    """K of one rollout for each window of gradient norms."""
+    state = part.start() if state is None else state
+    return [part.at(VIEW._replace(entropy=None, gradient_norms=norms), state) for norms in windows], state
+
+
+def test_relative_variance_by_hand():
+    # mean 2, squared distances 1 0 1 0 0 0 over 5: a variance of 0.4, over 4
+    assert relative_variance([1.0, 2.0, 3.0, 2.0, 2.0, 2.0]) == pytest.approx(0.1)
+    assert relative_variance([2.0] * 5) == 0
+    assert relative_variance([2.0] * 4) is None
+    assert relative_variance([0.0] * 9) is None
+
+
+def test_a_controller_of_gradient_variance():
+    part = AdaptiveK(signal="gradient_variance", target=0.2, kp=0.1, ki=0, smoothing=0)
+    calm, wild = (1.0, 2.0, 3.0, 2.0, 2.0, 2.0), (0.0, 4.0, 0.0, 4.0, 2.0)
+    # 0.1 is half the target, an error of 0.5: K rises by 0.05. Then variance 16 / 4 over 4 is 1, an error of -1
+    got, _ = varied(part, calm, wild)
+    assert got == pytest.approx([0.45, 0.35])
+
+
+def test_gradient_variance_waits_until_it_is_defined():
+    part = AdaptiveK(signal="gradient_variance", first=1, last=2, ki=0, kp=0.1, smoothing=0)
+    calm = (1.0, 2.0, 3.0, 2.0, 2.0, 2.0)
+    got, state = varied(part, (), (1.0,) * 4, (0.0,) * 7)
+    assert got == [0.4, 0.4, 0.4]
+    assert state == part.start(), "nothing was measured, so no rollout counts towards the target"
+    got, state = varied(part, calm, calm, state=state)
+    assert state["target"] == pytest.approx(0.1)
+    assert got == [0.4, 0.4]
+
+
+def test_the_signal_says_what_is_needed():
+    for signal, needs in (("entropy", "entropy"), ("gradient_variance", "gradient_norms")):
+        part = AdaptiveK(signal=signal)
+        assert part.needs == {needs}
+        assert ScheduledQuantile(schedule=part).needs == {needs}
+        with pytest.raises(ValueError, match=f"an adaptive K needs {needs} in its view"):
+            part.at(VIEW._replace(entropy=None, gradient_norms=None), part.start())
+    assert preset("qae_adaptive", signal="gradient_variance").needs == {"gradient_norms"}
+    # all norms equal: no variance that a controller could hold
+    with pytest.raises(ValueError, match="rollouts 1 to 1 have no gradient variance to hold: set target$"):
+        varied(AdaptiveK(signal="gradient_variance", first=1, last=1), (2.0,) * 5)
 
 
 @few

@@ -8,10 +8,11 @@ from algos.made import ALL_PRESETS, by_id, doubles, golden, loss_view, stream, w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seedwise.algos.algorithm import Algorithm, preset
+from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.baseline import Quantile
 from seedwise.algos.credit import Entropic
 from seedwise.algos.objective import Clipped, Objective
+from seedwise.algos.presets import preset
 from seedwise.algos.surrogates import Cispo, ClipCov, KlCov, chosen_count, covariance
 from seedwise.algos.views import LossView
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seedwise import behaviour
-from seedwise.algos.algorithm import preset
+from seedwise.algos.presets import preset
 
 CREDIT = '''
 """Module docstring."""

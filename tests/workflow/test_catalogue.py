@@ -8,18 +8,24 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
+import yaml
 from algos.made import ALL_PRESETS
+from jsonschema import Draft202012Validator
 from pydantic import Field
 from typer.testing import CliRunner
 
 from seedwise import catalogue, reference
-from seedwise.algos.algorithm import PRESETS, Algorithm
+from seedwise.algos.algorithm import Algorithm
 from seedwise.algos.part import Part
+from seedwise.algos.presets import PRESETS
 from seedwise.cli import app
 from seedwise.explain import algorithm_of
+from seedwise.points import points
+from seedwise.study import Study, StudyError
 
 CLASSES = [part for members in catalogue.axes().values() for part in members]
 
@@ -144,11 +150,90 @@ def test_what_is_said_of_a_part(monkeypatch):
 
 
 @pytest.fixture(scope="module")
+def methods() -> Draft202012Validator:
+    """What may stand under a method of a study."""
+    whole = json.loads(reference.schema())
+    return Draft202012Validator({"$defs": whole["$defs"], **whole["properties"]["methods"]["additionalProperties"]})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"preset": "qae", "K": [0.2, 0.4]},
+        {"preset": "eapo", "kappa": ["log 2", "log 4"], "baseline": [{"kind": "leave_one_out"}]},
+        {"preset": "dapo", "length": 64, "cache": 16, "sampler": {"kind": "dynamic", "surplus": ["keep", "discard"]}},
+        {"preset": "dapo", "length": 64, "penalty": None},
+        {"preset": "gspo", "objective": {"kl": 0.01}, "penalty": {"kind": "overlong_filter"}},
+        {"baseline": [{"kind": "scheduled_quantile", "schedule": 0.4}, {"kind": "divide_by_group_std"}]},
+        {"baseline": [{"kind": "scheduled_quantile", "schedule": {"kind": "adaptive", "signal": "gradient_variance"}}]},
+        {"baseline": [{"kind": "group_mean"}], "penalty": {"max_length": 64, "cache": [8, 16]}},
+    ],
+    ids=str,
+)
+def test_the_schema_takes_what_a_study_takes(methods, entry):
+    assert [error.message for error in methods.iter_errors(entry)] == []
+    assert list(points("method", entry, "study"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"preset": "qea"},
+        {"preset": "qae", "k": 0.4},
+        {"preset": "dapo"},
+        {"preset": "qae", "K": []},
+        {"preset": "qae", "sampler": {"kind": "dynamo"}},
+        {"preset": "qae", "interpolation": "cubic"},
+        {"baseline": [{"kind": "quantile", "K": 1.5}]},
+        {"credit": {"kind": "entropic"}},
+    ],
+    ids=str,
+)
+def test_the_schema_refuses_what_a_study_refuses(methods, entry):
+    assert not methods.is_valid(entry)
+    with pytest.raises(StudyError, match="methods.method"):
+        list(points("method", entry, "study"))
+
+
+@pytest.mark.parametrize("study", sorted(Path("config").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_schema_takes_the_studies_that_are_shipped(methods, study, repository):
+    for entry in yaml.safe_load((repository / study).read_text())["methods"].values():
+        assert [error.message for error in methods.iter_errors(entry)] == []
+
+
+def test_what_is_experimental_is_marked_in_the_schema_and_on_the_pages():
+    marked = {name for name, made in json.loads(reference.schema())["$defs"].items() if "x-status" in made}
+    classes = {part.__name__ for part in CLASSES if getattr(part, "experimental", False)}
+    assert {"Hapo", "Rlrt", "NetworkBaseline", "AdaptiveK"} <= classes
+    assert not {"Ucas", "Less", "OverlongFilter", "Quantile"} & classes
+    presets = {name for name in PRESETS if any(type(part).__name__ in classes for part in ALL_PRESETS[name].parts)}
+    assert {"hapo", "rlrt", "qae_adaptive"} <= presets
+    assert marked == classes | {f"preset {name}" for name in presets}
+    for name in PRESETS:
+        section = catalogue.page().partition(f"### preset {name}\n")[2].partition("\n### ")[0]
+        assert ("Status: experimental" in section) == (name in presets), name
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", reference.readme(), re.MULTILINE)
+        assert row.endswith("| experimental |" if name in presets else "| stable |")
+
+
+def test_no_part_shares_its_name_with_a_section_of_the_study():
+    # both stand under $defs of the schema
+    assert not {part.__name__ for part in CLASSES} & set(Study.model_json_schema()["$defs"])
+
+
+@pytest.fixture(scope="module")
 def diff(repository) -> str:
     text = (repository / "docs" / "adding-a-method.md").read_text()
     blocks = re.findall(r"^```diff\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 1
     return blocks[0]
+
+
+def test_the_methods_on_the_page_are_methods(repository):
+    text = (repository / "docs" / "adding-a-method.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for name, entry in yaml.safe_load(block)["methods"].items():
+        assert [point.name for point in points(name, entry, "page")] == [name]
 
 
 def test_the_diff_is_short(diff):

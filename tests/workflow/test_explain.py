@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 
@@ -10,13 +11,14 @@ import pytest
 from algos.made import advantages, by_id, doubles, golden, groups
 from typer.testing import CliRunner
 
-from seedwise.algos.algorithm import PRESETS, parameters
+from seedwise.algos.presets import PRESETS, parameters
 from seedwise.cli import app
-from seedwise.explain import OPTIONS, ExplainError, algorithm_of, explain
+from seedwise.explain import ExplainError, algorithm_of, explain
 
 RAW = "{baseline: [{kind: group_mean}]}"
 ENTROPIC = "{baseline: [{kind: group_mean}], credit: {kind: entropic, kappa: log 4}}"
 ENTROPIES = "[[0.1, 1.0, 2.0], [0.2, 0.3, 1.4], [0.0, 0.5, 0.0], [1.0, 1.0, 3.0]]"
+IDS = "[[7, 8, 9], [7, 8, 3], [1, 2, 0], [7, 8, 9]]"
 LOGPROBS = "[[-0.1, -1.0, -2.0], [-0.2, -0.3, -1.4], [0.0, -0.5, 0.0], [-1.0, -1.0, -3.0]]"
 
 
@@ -29,6 +31,18 @@ def written(name: str) -> str:
     """A preset with what it cannot do without."""
     required = [key for key, value in parameters(name).items() if value.default is value.empty]
     return f"{name}:{','.join(f'{key}=12' for key in required)}" if required else name
+
+
+# everything a part may look at, for four responses of three tokens
+GIVEN = {
+    "lengths": "[3, 3, 2, 3]",
+    "entropies": ENTROPIES,
+    "logprobs": LOGPROBS,
+    "teacher_logprobs": "[[-0.2, -0.5, -2.0], [-0.2, -0.3, -1.4], [0.0, -0.5, 0.0], [-0.1, -1.0, -9.0]]",
+    "logits": ENTROPIES,
+    "confidences": ENTROPIES,
+    "ids": IDS,
+}
 
 
 @pytest.mark.parametrize("case", golden("quantile baseline"), ids=by_id)
@@ -114,26 +128,59 @@ def test_a_random_method_says_so_and_shows_one_draw():
 def test_every_preset_is_explained_by_its_own_parts(name):
     method = written(name)
     algorithm = algorithm_of(method)
-    given = {"entropies": ENTROPIES, "logprobs": LOGPROBS, "lengths": "[3, 3, 2, 3]"}
-    if any(need not in OPTIONS for part in algorithm.baseline for need in part.needs):
-        with pytest.raises(ExplainError, match="for which explain has no option"):
-            explain(method, "[1, 0, 0, 1]", **given)
-        return
-    got = explain(method, "[1, 0, 0, 1]", **given)
+    got = explain(method, "[1, 0, 0, 1]", **GIVEN)
     view = groups([[1.0, 0, 0, 1]])._replace(lengths_PG=doubles([[3.0, 3, 2, 3]]), entropy=0.95)
     # a random method is shown at one draw, which this generator does not repeat
     if not any("random" in note for note in got.notes):
         assert got.advantages == advantages(algorithm, view)[0].tolist()
-    shown = algorithm.credit.needs <= set(OPTIONS)
-    assert (got.token_advantages is not None) == shown
-    if shown:
-        assert [len(row) for row in got.token_advantages or ()] == [3, 3, 2, 3]
+    assert [len(row) for row in got.token_advantages or ()] == [3, 3, 2, 3]
+
+
+def test_a_teacher_by_hand():
+    # A = 1/2 twice: w = exp(-1 + 0.5) for the first token, exp(-0.1 + 1) = 2.46 cut to 2 for the second
+    given = {"logprobs": "[[-1, -0.1], [-1, -1], [-1, -1], [-1, -1]]"}
+    given["teacher_logprobs"] = "[[-0.5, -1], [-1, -1], [-9, -9], [-9, -9]]"
+    method = "{baseline: [{kind: group_mean}], credit: {kind: rlrt}}"
+    got = explain(method, "[1, 1, 0, 0]", **given).token_advantages
+    assert got is not None
+    assert got[0] == pytest.approx([0.25 + 0.25 * math.exp(-0.5), 0.25 + 0.25 * 2])
+    assert got[1:] == [[0.5, 0.5], [-0.5, -0.5], [-0.5, -0.5]]
+
+
+def test_the_only_correct_response_has_no_teacher():
+    given = {"logprobs": "[[-1], [-1]]", "teacher_logprobs": "[[-9], [-9]]"}
+    got = explain("{baseline: [{kind: group_mean}], credit: {kind: rlrt}}", "[1, 0]", **given)
+    assert got.token_advantages == [[0.5], [-0.5]]
+
+
+def test_a_controller_of_gradient_variance_stands_at_its_start():
+    # a training has no gradient before its first step, so K is the one configured: 4 of 8 fail, hard at 0.4
+    got = explain("qae_adaptive:signal=gradient_variance", "[1, 1, 1, 1, 0, 0, 0, 0]")
+    assert got.baseline == 0
+
+
+def test_what_happens_around_the_group_is_noted():
+    notes = explain("dapo:length=12", "[1, 1, 1]", lengths="[3, 3, 3]").notes
+    assert "dynamic: verdicts are equal, so this group would not train and another problem be drawn" in notes
+    assert not any("dynamic" in note for note in explain("dapo:length=12", "[1, 0, 1]", lengths="[3, 3, 3]").notes)
+    notes = explain("grpo:penalty={kind: overlong_filter}", "[1, 0]").notes
+    assert "overlong_filter: responses cut off at the token limit do not train" in notes
+
+
+def test_a_network_has_no_option():
+    with pytest.raises(ExplainError, match="network_baseline needs prompt_states, for which explain has no option"):
+        explain("{baseline: [{kind: network_baseline}]}", "[1, 0]")
 
 
 @pytest.mark.parametrize(
     ("method", "expression"),
     [
         ("qae:K=0.6", "{baseline: [{kind: quantile, K: 0.6}, {kind: divide_by_group_std}]}"),
+        (
+            "qae:K=0.6,sampler={kind: dynamic},objective={kl: 0.01}",
+            "{baseline: [{kind: quantile, K: 0.6}, {kind: divide_by_group_std}], sampler: {kind: dynamic}, "
+            "objective: {kl: 0.01}}",
+        ),
         (" qae : K = 0.6 , low = 0.2 ", "{baseline: [{kind: quantile, K: 0.6}, {kind: divide_by_group_std}]}"),
         (
             "eapo:kappa=log 8,decay_steps=20",
@@ -207,6 +254,9 @@ def test_a_method_that_is_none(method, says):
         ),
         ("eapo", "[1, 0]", {}, "entropic needs entropy: give --entropies, a row of numbers per response"),
         ("eapo:source=surprisal", "[1, 0]", {"entropies": "[[1], [1]]"}, "entropic needs old_logp: give --logprobs"),
+        ("less", "[1, 0]", {"entropies": "[[1], [1]]"}, "less needs ids: give --ids, a row of numbers per response"),
+        ("less", "[1, 0]", {"ids": "[[1], [1.5]]"}, "--ids: row 2, token 1 is 1.5: give a whole number"),
+        ("ucas", "[1, 0]", {"logits": "[[1], [1]]"}, "ucas needs confidence: give --confidences"),
         ("opo", "[1, 0]", {}, "this method looks at how long responses are: give --lengths, tokens of each response"),
         (
             "grpo:penalty={max_length: 9, cache: 3}",

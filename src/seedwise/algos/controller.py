@@ -1,7 +1,9 @@
-"""A controller for K: QAE's level as the actuator that holds the policy's entropy."""
+"""A controller for K: QAE's level as the actuator that holds the policy's entropy or the gradient's variance."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,21 +12,27 @@ from seedwise.algos.baseline import Level
 from seedwise.algos.part import Horizon, Part
 from seedwise.algos.views import GroupView
 
+Signal = Literal["entropy", "gradient_variance"]
+
 
 class AdaptiveK(Part):
-    """A proportional-integral controller that holds the policy's entropy: below the target, K rises. Experimental.
+    """A proportional-integral controller that holds a signal of the training: below the target, K rises.
 
-    Once per rollout of mean entropy H (nats, over all response tokens):
+    Once per rollout at which the signal is H:
     ``Hbar <- smoothing Hbar + (1 - smoothing) H``, the first H starting it;
     ``e = clip((target - Hbar) / target, -1, 1)``, 0 where ``|e| < dead_band``;
     ``E <- leak E + e``, a leaky integral; ``K <- clip(K + kp e + ki E, lowest, highest)``.
     Anti-windup: where K would leave its bounds on the side to which e pushes, E stays as it was; it
-    is free again as soon as e turns.
+    is free again as soon as e turns. Experimental: a design of this project's own.
 
     K: of the first rollouts.
-    target: nats; null learns it, as the mean H of rollouts ``first`` to ``last`` (1-based), and K waits until then.
+    signal: ``entropy``, the policy's mean over all response tokens of the rollout, nats; ``gradient_variance``, the
+        variance of the gradient norms of the last optimizer steps over their squared mean, without unit: undefined
+        below 5 steps and where no step has a gradient, and K waits. A policy that explodes raises both.
+    target: of the signal; null learns it, as the mean H of rollouts ``first`` to ``last`` (1-based, of those with a
+        signal), and K waits until then.
     kp, ki: change of K per unit of e and of E.
-    state: ``K``, ``Hbar``, ``E``, ``target``, ``rollouts`` seen, ``sum`` of the H that make the target.
+    state: ``K``, ``Hbar``, ``E``, ``target``, ``rollouts`` with a signal, ``sum`` of the H that make the target.
     """
 
     horizon: ClassVar[Horizon] = "rollout"
@@ -39,6 +47,7 @@ class AdaptiveK(Part):
     smoothing: float = Field(default=0.9, ge=0, lt=1)
     lowest: Level = 0.2
     highest: Level = 0.8
+    signal: Signal = "entropy"
     first: int = Field(default=5, gt=0)
     last: int = Field(default=15, gt=0)
 
@@ -53,30 +62,43 @@ class AdaptiveK(Part):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The rollout's mean entropy."""
-        return frozenset({"entropy"})
+        """What the signal is made of."""
+        return frozenset({"entropy" if self.signal == "entropy" else "gradient_norms"})
 
     def start(self) -> dict:
         """K as configured, nothing measured."""
         return {"K": self.K, "Hbar": None, "E": 0.0, "target": self.target, "rollouts": 0, "sum": 0.0}
 
     def at(self, view: GroupView, state: dict) -> float:
-        """K of the rollout; moves the controller. Raises ValueError without entropy, or with a target of 0."""
-        if view.entropy is None:
-            raise ValueError("an adaptive K needs entropy in its view")
+        """K of the rollout; moves the controller. Raises ValueError without the signal, or with a target of 0."""
+        value = self.measured(view)
+        if value is None:
+            return state["K"]
         state["rollouts"] += 1
-        state["Hbar"] = smoothed(state["Hbar"], view.entropy, self.smoothing)
+        state["Hbar"] = smoothed(state["Hbar"], value, self.smoothing)
         if state["target"] is not None:
             self._steer(state)
         elif self.first <= state["rollouts"] <= self.last:
-            state["sum"] += view.entropy
+            state["sum"] += value
             if state["rollouts"] == self.last:
                 state["target"] = self._learned(state["sum"])
         return state["K"]
 
+    def measured(self, view: GroupView) -> float | None:
+        """The signal at a rollout, None where it is undefined. Raises ValueError where the view lacks it."""
+        if self.signal == "entropy" and view.entropy is not None:
+            return view.entropy
+        if self.signal == "gradient_variance" and view.gradient_norms is not None:
+            return relative_variance(view.gradient_norms)
+        raise ValueError(f"an adaptive K needs {' and '.join(self.needs)} in its view")
+
     def _learned(self, total: float) -> float:
         if total <= 0:
-            raise ValueError(f"rollouts {self.first} to {self.last} have no entropy to hold: set target, in nats")
+            signal, unit = {
+                "entropy": ("entropy", ", in nats"),
+                "gradient_variance": ("gradient variance", ""),
+            }[self.signal]
+            raise ValueError(f"rollouts {self.first} to {self.last} have no {signal} to hold: set target{unit}")
         return total / (self.last - self.first + 1)
 
     def _steer(self, state: dict) -> None:
@@ -88,6 +110,13 @@ class AdaptiveK(Part):
             integral = state["E"]
             wanted = state["K"] + self.kp * error + self.ki * integral
         state["E"], state["K"] = integral, within(wanted, self.lowest, self.highest)
+
+
+def relative_variance(norms: Sequence[float], least: int = 5) -> float | None:
+    """Sample variance over the squared mean, without unit; None below ``least`` norms or where all are 0."""
+    if len(norms) < least or (mean := statistics.fmean(norms)) == 0:
+        return None
+    return statistics.variance(norms, mean) / mean**2
 
 
 def smoothed(before: float | None, now: float, decay: float) -> float:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from seedwise.algos.credit_confidence import Ucas
 from seedwise.algos.credit_entropy import EntropyAdv, Gepo, Hapo
+from seedwise.algos.credit_teacher import Rlrt
 from seedwise.algos.credit_tokens import A3po, ForkingTokens, Less
 from seedwise.algos.part import Horizon, Part
 from seedwise.algos.views import TokenView
@@ -106,5 +108,6 @@ def normalised(entropy_BT: Tensor, q10: float, q90: float, eps: float = 1e-8) ->
 
 
 Credit = Annotated[
-    Uniform | Entropic | EntropyAdv | Hapo | ForkingTokens | A3po | Less | Gepo, Field(discriminator="kind")
+    Uniform | Entropic | EntropyAdv | Hapo | ForkingTokens | A3po | Less | Ucas | Gepo | Rlrt,
+    Field(discriminator="kind"),
 ]

@@ -22,6 +22,7 @@ from seedwise.algos.baseline import (
 )
 from seedwise.algos.channels import SeparateChannels
 from seedwise.algos.gates import BinarisedGate, DeadZone, HardGate, HistoricalMean, LearnedGate
+from seedwise.algos.network import NetworkBaseline
 from seedwise.algos.robust import HuberisedMean, LengthWeighted, Median, TrimmedMean
 from seedwise.algos.scaling import BatchStd, Whitening
 from seedwise.algos.schedules import DitheredQuantile, ScheduledQuantile
@@ -44,6 +45,7 @@ Baseline = Annotated[
     | DeadZone
     | LearnedGate
     | HistoricalMean
+    | NetworkBaseline
     | FixedBaseline
     | RandomSparsity
     | MatchedSparsity

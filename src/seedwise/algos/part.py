@@ -48,6 +48,11 @@ class Part(BaseModel):
         """Whether leaving rows with zero advantage out of the update changes no other row's loss."""
         return True
 
+    @property
+    def paced(self) -> bool:
+        """Whether a step depends on how many steps the run will have; such a run cannot be extended."""
+        return False
+
     def start(self) -> dict:
         """The state of the part before the first step."""
         return {}

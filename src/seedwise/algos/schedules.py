@@ -42,6 +42,11 @@ class _Ramp(Part):
     end_K: Level = 0.4
     steps: int | None = Field(default=None, gt=0)
 
+    @property
+    def paced(self) -> bool:
+        """True without steps of its own."""
+        return self.steps is None
+
     def progress(self, view: GroupView) -> float:
         """How far the ramp has come at the rollout, 0..1."""
         return min(1.0, view.step / (self.steps or view.steps))
@@ -124,11 +129,11 @@ def _constant(written: object) -> object:
     return {"kind": "constant", "K": written} if isinstance(written, int | float) else written
 
 
-Schedule = Annotated[
+Kinds = Annotated[
     Constant | Linear | Cosine | TwoPhase | SuccessRate | AdaptiveK,
     Field(discriminator="kind"),
-    BeforeValidator(_constant),
 ]
+Schedule = Annotated[Kinds, BeforeValidator(_constant, json_schema_input_type=Level | Kinds)]
 
 
 class ScheduledQuantile(Part):
@@ -150,6 +155,11 @@ class ScheduledQuantile(Part):
     def needs(self) -> frozenset[str]:
         """What the schedule needs."""
         return self.schedule.needs
+
+    @property
+    def paced(self) -> bool:
+        """Whether its schedule is."""
+        return self.schedule.paced
 
     def start(self) -> dict:
         """No K in use, and the schedule's start."""

@@ -24,6 +24,10 @@ class GroupView(NamedTuple):
     prompt_P: stable integer ids of the problems, for parts that remember prompts.
     step: optimizer step at the rollout, 0-based.  steps: optimizer steps of the whole run.
     entropy: mean policy entropy of the rollout in nats, over all response tokens (needs "entropy").
+    gradient_norms: norms of the gradient before clipping of the last optimizer steps, up to 20, the latest last; empty
+        before the first step (needs "gradient_norms").
+    prompt_PH: hidden state of the old policy's last layer, the mean over the prompt's tokens, without gradient: a row
+        per group, H the width of the model (needs "prompt_states").
     """
 
     rewards_PG: Tensor
@@ -34,6 +38,8 @@ class GroupView(NamedTuple):
     step: int
     steps: int
     entropy: float | None = None
+    gradient_norms: tuple[float, ...] | None = None
+    prompt_PH: Tensor | None = None
 
 
 class TokenView(NamedTuple):
@@ -47,6 +53,14 @@ class TokenView(NamedTuple):
         gathered over processes, linear interpolation (needs "entropy_quantiles").
     surprisal_quantiles: the same of -old_logp (needs "surprisal_quantiles").
     ids_BT: completion token ids (needs "ids").
+    logit_BT: logit of the sampled token under the old policy, at the training temperature (needs "logit").
+    confidence_BT: logsumexp of the same logits minus their mean over the vocabulary, in nats: the KL divergence of the
+        policy from the uniform distribution, KL(uniform, policy), plus the log of the vocabulary's size (needs
+        "confidence").
+    teacher_logp_BT: log-probabilities of the sampled tokens under the old policy as its own teacher, which has read
+        another correct response of the group (needs "teacher_logp").  NaN on rows that have no teacher: a wrong
+        response, and the only correct one of its group.  The teacher reads the prompt, the first correct response of
+        the group that is not the row itself with its end token, the prompt again, and then the row.
     """
 
     mask_BT: Tensor
@@ -60,6 +74,9 @@ class TokenView(NamedTuple):
     entropy_quantiles: tuple[float, float] | None = None
     surprisal_quantiles: tuple[float, float] | None = None
     ids_BT: Tensor | None = None
+    logit_BT: Tensor | None = None
+    confidence_BT: Tensor | None = None
+    teacher_logp_BT: Tensor | None = None
 
 
 class LossView(NamedTuple):
