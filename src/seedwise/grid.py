@@ -25,8 +25,8 @@ from seedwise.study import Block, ModelSpec, Run, Study, StudyError, Train, numb
 from seedwise.tasks import Task, TaskError, fingerprint
 
 RUN_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_.+-]+)\.G(?P<group_size>\d+)\.s(?P<seed>\d+)-(?P<id>[0-9a-f]{8})")
-# Decides when a run is saved, never what it computes.
-NOT_IN_IDENTITY = {"save_every"}
+# Decides when a run is saved and what is kept of it, never what it computes.
+NOT_IN_IDENTITY = {"save_every", "keep_state"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Grid:
 
 def expand(study: Study, path: str = "study") -> Grid:
     """All runs of a study.  Raises StudyError naming ``path``, key, value and remedy."""
-    points = {point.name: point for name, entry in study.methods.items() for point in points_of(name, entry, path)}
+    points, origins = _points(study, path)
     models, problems, bases, base_of, notes = {}, {}, {}, {}, []
     for name, spec in study.models.items():
         base = _base(study, spec, path, name)
@@ -79,17 +79,64 @@ def expand(study: Study, path: str = "study") -> Grid:
         except TaskError as error:
             raise StudyError(f"{path}: evaluate.benchmarks: {error}") from None
     runs: dict[str, Run] = {}
-    for model_name, point, group_size, axes, seed in _cells(study, points, path):
-        base = bases[base_of[model_name]]
-        run = _run(study, path, model_name, base, point, group_size, axes, seed)
+
+    def run_of(model_name: str, point: Point, group_size: int, axes: dict[str, Any], seed: int) -> Run:
+        origin = origins[point.name]
+        if origin in points:
+            origin = run_of(model_name, points[origin], group_size, axes, seed).name
+        return _run(study, path, model_name, bases[base_of[model_name]], point, group_size, axes, seed, origin)
+
+    for cell in _cells(study, points, path):
+        run = run_of(*cell)
         if run.name in runs:
             other = runs[run.name]
             if (other.method, other.setting, other.model_name) != (run.method, run.setting, run.model_name):
                 notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: one run")
             continue
         runs[run.name] = run
+    _check_origins(runs, origins, points, path)
     _check_names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
+
+
+def _points(study: Study, path: str) -> tuple[dict[str, Point], dict[str, str | None]]:
+    """The method points by name, and what each starts from: another point, a run by name, or None."""
+    points: dict[str, Point] = {}
+    origins: dict[str, str | None] = {}
+    for name, entry in study.methods.items():
+        origin = entry.get("init_from")
+        if origin is not None and not isinstance(origin, str):
+            raise StudyError(f"{path}: methods.{name}.init_from: {origin!r}: name one method point, or one run")
+        own = {key: value for key, value in entry.items() if key != "init_from"}
+        for point in points_of(name, own, path):
+            points[point.name], origins[point.name] = point, origin
+    for name, origin in origins.items():
+        where, passed = f"{path}: methods.{name}.init_from", [name]
+        while origin is not None:
+            if origin in passed:
+                raise StudyError(f"{where}: {' starts from '.join([*passed, origin])}: a circle has no beginning")
+            if origin not in points and not RUN_NAME.fullmatch(origin):
+                known = ", ".join(point for point in points if point != name)
+                raise StudyError(f"{where}: {origin!r} is neither a run's name nor a method point; they are {known}")
+            passed.append(origin)
+            origin = origins.get(origin)
+    return points, origins
+
+
+def _check_origins(runs: dict[str, Run], origins: dict[str, str | None], points: dict[str, Point], path: str) -> None:
+    """Raise StudyError where a run starts from a method point that the study does not train at its place."""
+    for run in runs.values():
+        stem = next((name for name in sorted(points, key=len, reverse=True) if _belongs(run.method, name)), run.method)
+        origin = origins.get(stem)
+        if origin in points and run.init_from not in runs:
+            raise StudyError(
+                f"{path}: methods.{stem}.init_from: {origin} is not trained at {run.setting}, seed {run.seed}: "
+                f"give {origin} the blocks that {stem} has"
+            )
+
+
+def _belongs(method: str, point: str) -> bool:
+    return method == point or method.startswith(f"{point}.")
 
 
 def _cells(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
@@ -124,7 +171,15 @@ def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _run(
-    study: Study, path: str, model_name: str, base: Base, point: Point, group_size: int, axes: dict[str, Any], seed: int
+    study: Study,
+    path: str,
+    model_name: str,
+    base: Base,
+    point: Point,
+    group_size: int,
+    axes: dict[str, Any],
+    seed: int,
+    origin: str | None,
 ) -> Run:
     model, train, algorithm = study.models[model_name], study.train, point.algorithm
     for key, value in axes.items():
@@ -149,8 +204,10 @@ def _run(
         "grading": study.grading.model_dump(mode="json"),
         "data": base.data,
         "behaviour": training_behaviour(algorithm),
+        **({"init_from": origin} if origin else {}),
     }
-    parts = [point.slug, *extra, f"G{group_size}", f"s{seed}"]
+    after = [f"after-{origin.rpartition('-')[2]}"] if origin else []
+    parts = [point.slug, *extra, *after, f"G{group_size}", f"s{seed}"]
     return Run(
         name=f"{'.'.join(parts)}-{digest(spec)[:8]}",
         method=".".join([point.name, *(text for key, text in cell.items() if key in across)]),
@@ -165,7 +222,16 @@ def _run(
         grading=study.grading,
         data=base.data,
         base=base.folder,
+        init_from=origin,
+        lineage=_lineage(spec, train, algorithm),
     )
+
+
+def _lineage(spec: dict[str, Any], train: Train, algorithm: Algorithm) -> str | None:
+    """What runs share that differ in the number of steps alone; None where a step depends on that number."""
+    if train.schedule != "constant" or algorithm.paced:
+        return None
+    return digest(spec | {"train": train.model_dump(mode="json", exclude={*NOT_IN_IDENTITY, "steps", "checkpoints"})})
 
 
 def training_behaviour(algorithm: Algorithm) -> dict[str, str]:

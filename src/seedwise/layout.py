@@ -125,7 +125,8 @@ class Layout:
     @cached_property
     def report_id(self) -> str:
         """Of the tables, figures and page: the analysis, and the code that renders it."""
-        return digest([self.analysis_id, self._code["rendering"]])[:8]
+        thresholds = self.grid.study.stability.model_dump(mode="json")
+        return digest([self.analysis_id, thresholds, self._code["rendering"]])[:8]
 
     def marker(self, stage: str) -> Path:
         """A record whose name holds the stage's id; only the newest is kept, so it is there only while it is true."""
@@ -158,6 +159,13 @@ class Layout:
 
 
 def read(path: str | Path) -> Layout:
-    """The layout of a study file.  Raises StudyError."""
-    study = load(path)
-    return Layout(expand(study, str(path)))
+    """The layout of a study file.  Raises StudyError, also where a run starts from one that nobody has trained."""
+    layout = Layout(expand(load(path), str(path)))
+    for run in layout.grid.runs.values():
+        origin = run.init_from
+        if origin and origin not in layout.grid.runs and not (layout.run(origin) / "trained.json").exists():
+            raise StudyError(
+                f"{path}: methods.{run.method}.init_from: {origin}: not a run of this study, and "
+                f"{layout.run(origin)} is not there: train it first, or name a method point"
+            )
+    return layout

@@ -8,8 +8,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, set_seed
 
-from seedwise.algos import algorithm as presets
+from seedwise import tables
+from seedwise.algos import presets
 from seedwise.study import Grading, ModelSpec, Run, Train
+from seedwise.trainer import run as story
 
 torch.set_num_threads(1)
 CHARACTERS = [*"01#+="]
@@ -109,3 +111,16 @@ def make_run():
         )
 
     return make
+
+
+@pytest.fixture
+def train(model_folder, problems, tmp_path):
+    """Train under tmp_path/runs/<name>, with tmp_path/work/<name> to work in, and return (out, metrics)."""
+
+    def go(run, name="run"):
+        out, work = tmp_path / "runs" / name, tmp_path / "work" / name
+        spec = {"run": run.model_dump(mode="json")}
+        story.train(run, model_folder=model_folder, problems=problems, out=out, work=work, spec=spec, workers=1)
+        return out, tables.read(tables.METRICS, out / "metrics.parquet")
+
+    return go

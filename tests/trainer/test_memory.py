@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seedwise.algos import algorithm as presets
+from seedwise.algos import presets
 from seedwise.trainer import memory
 
 

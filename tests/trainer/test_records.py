@@ -1,30 +1,41 @@
 """Metrics by hand."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 
-from seedwise.algos import algorithm as presets
-from seedwise.trainer.records import Learned, Records, Updated, exploratory, gate
+from seedwise.algos import presets
+from seedwise.trainer.records import Learned, Records, Updated, exploratory, levels
 from seedwise.trainer.rollout import Row
 
 
-def row(verdict="correct", tokens=10, entropy=1.0, text="so, 1 wait", stop="stop"):
+def row(verdict="correct", tokens=10, entropy=1.0, text="so, 1 wait", stop="stop", penalty=0.0, late=False):
     return Row(
         problem=0,
         text=text,
-        tokens=tokens,
+        ids=[7] * tokens,
+        logps=[-0.5] * tokens,
+        entropies=None if entropy is None else [entropy / tokens] * tokens,
         stop=stop,
         verdict=verdict,
         correct=float(verdict == "correct"),
-        penalty=0.0,
-        entropy_nats=entropy,
+        penalty=penalty,
+        late=late,
     )
 
 
-def recorded(rows, advantages, *, G=4, at=0.4, h_at=None):
-    records = Records(G, at, ("wait", "so"))
-    records.rollout(1, rows, Learned([r.correct for r in rows], advantages, h_at))
+@dataclass
+class Drawn:
+    rows: list
+    generated: list
+    draws: int = 1
+
+
+def recorded(rows, advantages, *, G=4, at=0.4, h_at=None, generated=None, draws=1):
+    records = Records(G, ("wait", "so"))
+    rollout = Drawn(rows, rows if generated is None else generated, draws)
+    records.rollout(1, rollout, Learned(advantages, at, at, h_at))
     return {entry["name"]: entry for entry in records.metrics}
 
 
@@ -96,17 +107,17 @@ def test_what_does_not_exist_is_null_and_what_is_not_finite_too():
     found = recorded([row()] * 4, [0.0] * 4)
     assert found["entropic_h_at_low_share"]["value"] is None
     assert found["entropic_h_at_low_share"]["reason"] == "the credit rule has no h"
-    records = Records(4, 0.5, ())
+    records = Records(4, ())
     records.update(3, Updated(math.nan, 1.0, 0.1, None, 5))
     named = {entry["name"]: entry for entry in records.metrics}
     assert named["loss"]["value"] is None and named["loss"]["reason"] == "not finite: nan"
-    assert named["clip_low_share"]["reason"] == "the surrogate has no clip bounds"
+    assert named["clip_low_share"]["reason"] == "the surrogate has no clip bounds, or no token trains"
 
 
 def test_totals_go_on_after_a_restart():
-    records = Records(4, 0.5, ())
+    records = Records(4, ())
     records.update(1, Updated(0.0, 1.0, 0.1, (0.0, 0.25), 5))
-    again = Records(4, 0.5, ())
+    again = Records(4, ())
     again.restore(*records.frames(), records.totals)
     for r in (records, again):
         r.update(2, Updated(0.0, 1.0, 0.1, None, 7))
@@ -114,7 +125,47 @@ def test_totals_go_on_after_a_restart():
     assert [e["value"] for e in again.metrics if e["name"] == "trained_tokens_total"] == [5, 12]
 
 
-def test_the_gate_is_the_k_of_the_algorithm():
-    assert gate(presets.qae(K=0.8)) == 0.8
-    assert gate(presets.pos_mask(K=0.6)) == 0.6
-    assert gate(presets.clip_higher()) == 0.5
+def test_all_that_was_generated_counts_and_advantages_are_of_what_trains():
+    # one group of 2 trains, a flat one of 2 was drawn beside it
+    trained = [row("correct", tokens=10, entropy=1.0), row("wrong", tokens=10, entropy=3.0, penalty=-0.5)]
+    flat = [row("correct", tokens=30, entropy=6.0), row("correct", tokens=30, entropy=6.0)]
+    found = recorded(trained, [1.0, -1.0], G=2, generated=[*flat, *trained], draws=2)
+    assert found["reward"]["value"] == pytest.approx((1 + 1 + 1 - 0.5) / 4)
+    assert found["correct_share"]["value"] == 0.75
+    assert found["entropy_nats"]["value"] == pytest.approx(16 / 80)
+    assert found["entropy_nats_negative"]["value"] == pytest.approx(0.3)
+    assert found["flat_group_share"]["value"] == 0.5
+    assert found["zero_advantage_share"]["value"] == 0.0
+    assert found["generated_responses"]["value"] == 4 and found["prompt_draws"]["value"] == 2
+    assert found["generated_tokens"]["value"] == 80
+    assert found["late_response_share"]["value"] == 0.0
+
+
+def test_a_step_that_trains_on_groups_carried_over_may_generate_nothing():
+    carried = [row("correct", late=True), row("wrong", late=True)]
+    found = recorded(carried, [1.0, -1.0], G=2, generated=[], draws=0)
+    assert found["late_response_share"]["value"] == 1.0
+    assert found["generated_tokens"]["value"] == 0
+    for name in ("reward", "entropy_nats", "flat_group_share", "length_tokens", "wait_per_1000_tokens"):
+        assert found[name]["value"] is None and found[name]["reason"] == "no response in this step"
+    assert found["positive_advantage_share"]["value"] == 0.5
+
+
+def test_k_and_the_gate_are_those_of_the_algorithm_as_it_stands():
+    def found(algorithm, K=None):
+        memory = algorithm.start()
+        if K is not None:
+            memory["baseline"][0]["K"] = K
+        return levels(algorithm, memory)
+
+    assert found(presets.qae(K=0.8)) == (0.8, 0.8)
+    assert found(presets.pos_mask(K=0.6)) == (0.6, 0.6)
+    assert found(presets.hard_gate(tau=0.3)) == (None, 0.3)
+    assert found(presets.clip_higher()) == (None, None)
+    assert found(presets.qae_scheduled(), K=0.55) == (0.55, 0.55)
+
+
+def test_k_is_recorded():
+    assert recorded([row()] * 4, [0.0] * 4, at=0.6)["K"]["value"] == 0.6
+    none = recorded([row()] * 4, [0.0] * 4, at=None)
+    assert none["K"]["value"] is None and none["K"]["reason"] == "the baseline has no K"

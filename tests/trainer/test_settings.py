@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seedwise.algos import algorithm as presets
+from seedwise.algos import presets
 from seedwise.study import Lora
 from seedwise.trainer.adapter import config
 from seedwise.trainer.settings import BatchError, settings

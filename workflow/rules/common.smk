@@ -44,7 +44,8 @@ def excluded_problems(wildcards):
 
 def training_inputs(wildcards):
     run = GRID.runs[wildcards.run]
-    return [LAYOUT.problems(run.data), LAYOUT.model(run.base) / "files.json"]
+    origin = [LAYOUT.run(run.init_from) / "trained.json"] if run.init_from else []
+    return [LAYOUT.problems(run.data), LAYOUT.model(run.base) / "files.json", *origin]
 
 
 def weights(subject):

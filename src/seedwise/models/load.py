@@ -55,12 +55,13 @@ def export(model_spec: ModelSpec, folder: Path) -> None:
 
 
 def load(
-    folder: Path, *, adapter: Path | None = None, dtype: str = "float32"
+    folder: Path, *, adapter: Path | None = None, dtype: str = "float32", trainable: bool = False
 ) -> tuple[PreTrainedModel | PeftModel, PreTrainedTokenizerBase]:
     """The model of a folder, with the peft adapter of another folder on it if one is given, and its tokenizer.
 
     The tokenizer pads on the left, as generation needs it, with the end token where the model has no padding
-    token.  Raises ModelError where a folder holds no safetensors weights: pickled ones are never read.
+    token.  trainable: whether the adapter is trained further.
+    Raises ModelError where a folder holds no safetensors weights: pickled ones are never read.
     """
     folder = Path(folder)
     _need_safetensors(folder)
@@ -71,7 +72,7 @@ def load(
         tokenizer.pad_token = tokenizer.eos_token
     if adapter is None:
         return model, tokenizer
-    return _with_adapter(model, Path(adapter)), tokenizer
+    return _with_adapter(model, Path(adapter), trainable), tokenizer
 
 
 def lora_config(lora: Lora) -> LoraConfig:
@@ -89,13 +90,13 @@ def lora_config(lora: Lora) -> LoraConfig:
     )
 
 
-def _with_adapter(model: PreTrainedModel, adapter: Path) -> PeftModel:
+def _with_adapter(model: PreTrainedModel, adapter: Path, trainable: bool) -> PeftModel:
     from peft import PeftModel
 
     # peft falls back to a pickled adapter_model.bin when the safetensors file is absent
     if not (adapter / "adapter_model.safetensors").is_file():
         raise ModelError(f"{adapter}: no adapter_model.safetensors; save the adapter with safe serialization")
-    return PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
+    return PeftModel.from_pretrained(model, str(adapter), is_trainable=trainable)
 
 
 def _need_safetensors(folder: Path) -> None:

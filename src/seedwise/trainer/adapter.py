@@ -16,6 +16,8 @@ What is overridden, and why:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +25,21 @@ import torch
 from torch import Generator, Tensor
 from trl import GRPOConfig, GRPOTrainer
 
-from seedwise.algos.views import GroupView, LossView, TokenView, Window, pooled_quantiles
+from seedwise.algos.views import LossView, Window
 from seedwise.identity import stream
 from seedwise.trainer.batch import active, sequence
-from seedwise.trainer.records import Learned, Records, Updated
+from seedwise.trainer.diagnosing import Diagnosing, distributions
+from seedwise.trainer.records import Learned, Records, Updated, levels
+from seedwise.trainer.seeing import Seeing
 from seedwise.trainer.settings import settings
 
 if TYPE_CHECKING:
     from seedwise.algos.algorithm import Algorithm
+    from seedwise.algos.views import GroupView
     from seedwise.study import Run
-    from seedwise.trainer.rollout import Rollout
+    from seedwise.trainer.rollout import Rollout, Row
 
+NORMS = 20  # of the last optimizer steps, which a controller may look at
 OLD_POLICY = frozenset({"entropy", "old_logp", "entropy_quantiles", "surprisal_quantiles"})
 
 
@@ -46,7 +52,7 @@ def config(run: Run, folder: Path, device: str, processes: int) -> GRPOConfig:
     return GRPOConfig(**settings(run, folder, device, processes))
 
 
-class ComposedTrainer(GRPOTrainer):
+class ComposedTrainer(Seeing, GRPOTrainer):
     """GRPOTrainer whose advantages and loss are those of an ``Algorithm``.
 
     seed: root of the random streams.  memory: what the parts remember (``memory.start``).
@@ -65,21 +71,28 @@ class ComposedTrainer(GRPOTrainer):
     ) -> None:
         super().__init__(**kwargs)
         self.algorithm, self.seed, self.skip = algorithm, seed, skip
-        self.memory = algorithm.start() if memory is None else memory
+        self.memory = {"gradient_norms": [], **(algorithm.start() if memory is None else memory)}
         self.rollout: Rollout | None = None
         self.records: Records | None = None
         self._old: tuple[Tensor, Tensor] | None = None
         self._take_old = False
         self._tally = torch.zeros(5, dtype=torch.float64)
 
-    def attach(self, rollout: Rollout, records: Records) -> None:
+    def attach(self, rollout: Rollout, records: Records, diagnostics: Sequence[str] = ()) -> None:
         """Take problems, completions and verdicts from ``rollout`` and tell ``records`` what happened."""
         self.rollout, self.records = rollout, records
+        per_response = self.algorithm.objective.average.kind == "per_sequence"
+        self.diagnosing = Diagnosing(diagnostics, self._gathered, per_response=per_response)
         self.rollout_func = rollout  # a public attribute; as an argument it warns of being experimental
         rollout.state = self.memory["sampler"]
 
     def _send_telemetry(self) -> None:
         return
+
+    @property
+    def _updates(self) -> int:
+        """Optimizer steps of one pass over a rollout."""
+        return self.args.steps_per_generation // self.args.gradient_accumulation_steps
 
     def _rng(self, *purpose: str | int) -> Generator:
         device = self.accelerator.device
@@ -100,17 +113,32 @@ class ComposedTrainer(GRPOTrainer):
         self._take_old = False
         if wanted and self._old is None:
             self._old = self._score(out)
-        groups = self._groups(out)
-        adv_PG = self.algorithm.advantages(groups, self.memory, self._rng("baseline"))
-        adv_N = adv_PG.flatten()
-        view = self._tokens(out, groups)
-        adv_BT = self.algorithm.credit(adv_N[self._mine(out)], view, self.memory["credit"], self._rng("credit"))
-        out["advantages"] = adv_BT
+        if self.rollout is not None and self.algorithm.sampler.carries:
+            self._as_drawn(out, self.rollout.rows[self._mine(out)])
+        groups = self._groups(out, self._rewards_NF, self.reward_weights.to(self._rewards_NF.device))
+        if self.algorithm.masks_truncated:
+            self._leave_out_truncated(out)
+        adv_N = self.algorithm.advantages(groups, self.memory, self._rng("baseline")).flatten()
+        out["advantages"], h_at = self._credited(out, groups, adv_N)
         if self.rollout is not None and self.records is not None:
-            learned = Learned(groups.rewards_PG.flatten().tolist(), adv_N.tolist(), self._saturation(view))
-            self.records.rollout(self.state.global_step + 1, self.rollout.rows, learned)
+            learned = Learned(adv_N.tolist(), *levels(self.algorithm, self.memory), h_at)
+            self.records.rollout(self.state.global_step + 1, self.rollout, learned)
+            self._diagnose(out, groups, adv_N)
         self._old = None
         return out
+
+    def _credited(
+        self, out: dict[str, Any], groups: GroupView, adv_N: Tensor
+    ) -> tuple[Tensor, tuple[float, float] | None]:
+        """Token advantages [B, T] of this process, and how often the credit rule's h is at its ends."""
+        mask_BT, mine = out["completion_mask"], self._mine(out)
+        if not out["num_items_in_batch"]:  # every response was cut off and none of them trains
+            return torch.zeros_like(mask_BT, dtype=adv_N.dtype), None
+        view, rng = self._tokens(out, groups), self._rng("credit")
+        if not self._sees_all:
+            return self.algorithm.credit(adv_N[mine], view, self.memory["credit"], rng), self._saturation(view)
+        adv_NT = self.algorithm.credit(adv_N, view, self.memory["credit"], rng)
+        return adv_NT[mine, : mask_BT.size(1)], self._saturation(view)
 
     def _get_per_token_logps_and_entropies(
         self, model: Any, *args: Any, compute_entropy: bool = False, **kwargs: Any
@@ -131,70 +159,31 @@ class ComposedTrainer(GRPOTrainer):
         )
         return logp_BT, entropy_BT
 
-    def _mine(self, out: dict[str, Any]) -> slice:
-        B = len(out["completion_mask"])
-        return slice(self.accelerator.process_index * B, (self.accelerator.process_index + 1) * B)
+    def _as_drawn(self, out: dict[str, Any], rows: Sequence[Row]) -> None:
+        """Give rows that were drawn in an earlier rollout the log-probabilities and entropies they were drawn with."""
+        if "old_per_token_logps" not in out:
+            out["old_per_token_logps"] = (self._old or self._score(out))[0].clone()
+        for b, row in enumerate(rows):
+            if row.late:
+                drawn_T = torch.tensor(row.logps, device=out["old_per_token_logps"].device)
+                out["old_per_token_logps"][b, : row.tokens] = drawn_T
+                if self._old is not None:
+                    self._old[0][b, : row.tokens] = drawn_T
+                    self._old[1][b, : row.tokens] = torch.tensor(row.entropies, device=drawn_T.device)
 
-    def _groups(self, out: dict[str, Any]) -> GroupView:
-        G = self.num_generations
-        weights_F = self.reward_weights.to(self._rewards_NF.device)
-        rewards_PG = (self._rewards_NF * weights_F).nansum(1).view(-1, G)
-        lengths_PG = self.accelerator.gather(out["completion_mask"].sum(1)).view(-1, G)
-        if self.rollout is None:
-            correct_PG, penalty_PG, problems = rewards_PG, torch.zeros_like(rewards_PG), list(range(len(rewards_PG)))
-        else:
-            correct_PG, penalty_PG = (self._rewards_NF[:, i].view(-1, G) for i in (0, 1))
-            problems = [row.problem for row in self.rollout.rows[::G]]
-        return GroupView(
-            rewards_PG=rewards_PG,
-            correct_PG=correct_PG,
-            penalty_PG=penalty_PG,
-            lengths_PG=lengths_PG,
-            prompt_P=torch.tensor(problems, device=rewards_PG.device),
-            step=self.state.global_step,
-            steps=self.args.max_steps,
-            entropy=self._mean_entropy(out) if "entropy" in self.algorithm.needs else None,
-        )
+    def _leave_out_truncated(self, out: dict[str, Any]) -> None:
+        """Take responses cut off at the token limit out of the loss and out of the count of its tokens."""
+        rows = self._drawn.rows[self._mine(out)]
+        whole_B = torch.tensor([row.stop != "length" for row in rows], device=out["completion_mask"].device)
+        out["completion_mask"] = out["completion_mask"] * whole_B[:, None]
+        out["num_items_in_batch"] = self.accelerator.gather(out["completion_mask"].sum()).sum()
 
-    def _mean_entropy(self, out: dict[str, Any]) -> float:
-        mask_BT = out["completion_mask"]
-        total, tokens = self._sum(torch.stack([(self._old[1] * mask_BT).sum(), mask_BT.sum().float()])).tolist()
-        return total / tokens
-
-    def _tokens(self, out: dict[str, Any], groups: GroupView) -> TokenView:
-        mask_BT, mine, needs = out["completion_mask"].float(), self._mine(out), self.algorithm.needs
-        logp_BT, entropy_BT = self._old if self._old is not None else (None, None)
-        rows = torch.arange(groups.rewards_PG.numel(), device=mask_BT.device)[mine]
-        return TokenView(
-            mask_BT=mask_BT,
-            rewards_B=groups.rewards_PG.flatten()[mine],
-            correct_B=groups.correct_PG.flatten()[mine],
-            group_B=rows // self.num_generations,
-            step=groups.step,
-            steps=groups.steps,
-            entropy_BT=entropy_BT,
-            old_logp_BT=logp_BT,
-            entropy_quantiles=self._quantiles(entropy_BT, mask_BT) if "entropy_quantiles" in needs else None,
-            surprisal_quantiles=self._quantiles(-logp_BT, mask_BT) if "surprisal_quantiles" in needs else None,
-            ids_BT=out["completion_ids"] if "ids" in needs else None,
-        )
-
-    def _quantiles(self, values_BT: Tensor, mask_BT: Tensor) -> tuple[float, float]:
-        padded_N = self.accelerator.pad_across_processes(values_BT[mask_BT.bool()], pad_index=math.nan)
-        pooled_N = self.accelerator.gather(padded_N)
-        return pooled_quantiles(pooled_N[~pooled_N.isnan()])
-
-    def _saturation(self, view: TokenView) -> tuple[float, float] | None:
-        """Shares of response tokens with entropic h at 0 and at 1; None if the credit rule has no h."""
-        if not hasattr(self.algorithm.credit, "uncertainty"):
-            return None
-        h_BT, real_BT = self.algorithm.credit.uncertainty(view), view.mask_BT > 0
-        counts = torch.stack([((h_BT <= 0) & real_BT).sum(), ((h_BT >= 1) & real_BT).sum(), real_BT.sum()])
-        low, high, tokens = self._sum(counts).tolist()
-        return low / tokens, high / tokens
-
-    def _sum(self, values: Tensor) -> Tensor:
-        return self.accelerator.reduce(values, reduction="sum")
+    def _diagnose(self, out: dict[str, Any], groups: GroupView, adv_N: Tensor) -> None:
+        rows = self._drawn.rows[self._mine(out)]
+        adv_PG = adv_N.view(groups.rewards_PG.shape)
+        self._at = partial(distributions, self.model, out, temperature=self.args.temperature, batch=len(rows))
+        found = self.diagnosing.rollout(out, rows, groups, adv_PG, self._score, self._at)
+        self.records.diagnosed(self.state.global_step + 1, found)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         rows, tokens = len(inputs["completion_mask"]), inputs["completion_mask"].sum()
@@ -233,6 +222,8 @@ class ComposedTrainer(GRPOTrainer):
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         if not math.isfinite(norm):
             raise Diverged(f"step {self.state.global_step + 1}: the gradient is not finite (norm {float(norm)})")
+        if self._keeps_norms:
+            self.memory["gradient_norms"] = [*self.memory["gradient_norms"], float(norm)][-NORMS:]
         return norm
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -244,9 +235,12 @@ class ComposedTrainer(GRPOTrainer):
                 loss=loss / self.accelerator.num_processes,
                 gradient_norm=float(logs["grad_norm"]),
                 learning_rate=logs["learning_rate"],
-                clipped=(low / tokens, high / tokens) if bounded else None,
+                clipped=(low / tokens, high / tokens) if bounded and tokens else None,
                 trained_tokens=int(trained),
             )
             self.records.update(self.state.global_step, done)
+            if self.state.global_step % (self.args.num_iterations * self._updates) == 0:
+                found = self.diagnosing.updated(self._score, self._at)
+                self.records.diagnosed(self.state.global_step, found)
         self._tally.zero_()
         super().log(logs, start_time)

@@ -28,7 +28,7 @@ def active(batch: dict[str, Any]) -> dict[str, Any]:
     keep_B = (batch["advantages"] != 0).any(1)
     if not keep_B.any():
         keep_B[mask_BT.sum(1).argmin()] = True
-    longest = int(mask_BT[keep_B].sum(1).max())
+    longest = max(int(mask_BT[keep_B].sum(1).max()), 1)  # a masked response has none
     prompt = int(batch["prompt_mask"][keep_B].sum(1).max())
     kept = {key: value[keep_B] if value.dim() else value for key, value in batch.items()}
     left = {key: kept[key][:, -prompt:] for key in ("prompt_ids", "prompt_mask")}

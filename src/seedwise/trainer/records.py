@@ -10,8 +10,11 @@ those that are left out of the update, or comparisons across sparsity would be b
 A quantity that does not exist in a step is null with the reason.
 
 A group is flat when all of its answers are correct or none is.  Of the others it is hard when at least
-``gate`` of its answers are wrong, else easy; ``gate`` is the K of the algorithm's quantile part, and
+``gate`` of its answers are wrong, else easy; the gate is the algorithm's own, as it stood at the step, and
 one half without one.
+
+With dynamic sampling more is generated than trains, and what trains is selected.  What is said of responses
+and groups is of all that were generated for the step; what is said of advantages is of those that train.
 
 Wall-clock times differ between reruns, so they are kept apart, in the same schema.
 """
@@ -23,7 +26,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pandas as pd
 
@@ -36,17 +39,29 @@ if TYPE_CHECKING:
 Value = tuple[float | None, str | None]  # (value, why it is null)
 
 SIGNS = ("positive", "zero", "negative")
+NONE = "no response in this step"
+
+
+class Drawn(Protocol):
+    """A rollout of all processes.  rows: those that train.  generated: all drawn for the step."""
+
+    rows: list[Row]
+    generated: list[Row]
+    draws: int
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What the algorithm made of a rollout, over all processes; row-major lists of P x G values.
+    """What the algorithm made of a rollout, over all processes.
 
-    rewards, advantages: of each response.  h_at: shares of response tokens with entropic h at 0 and at 1.
+    advantages: of each response that trains, row-major, P x G values.  K: the quantile level in use, gate: the
+    share of wrong answers from which a group is hard, None where the algorithm has none.
+    h_at: shares of response tokens with entropic h at 0 and at 1.
     """
 
-    rewards: Sequence[float]
     advantages: Sequence[float]
+    K: float | None
+    gate: float | None
     h_at: tuple[float, float] | None
 
 
@@ -55,7 +70,7 @@ class Updated:
     """One optimizer step, over all processes.
 
     loss: summed over micro-batches.  gradient_norm: before clipping.  clipped: shares of response tokens
-    held back by the low and the high bound, None where the surrogate has no such bounds.
+    held back by the low and the high bound, None where the surrogate has no such bounds or no token trains.
     trained_tokens: response tokens that went through forward and backward.
     """
 
@@ -70,43 +85,48 @@ class Updated:
 class Records:
     """The metrics and times of a run so far.
 
-    group_size: G.  gate: see above.  words: exploratory words.  totals: tokens generated and trained so far.
+    group_size: G.  words: exploratory words.  totals: tokens generated and trained so far.
     """
 
     group_size: int
-    gate: float
     words: tuple[str, ...]
     metrics: list[dict] = field(default_factory=list)
     timing: list[dict] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=lambda: {"generated_tokens": 0, "trained_tokens": 0})
 
-    def rollout(self, step: int, rows: Sequence[Row], learned: Learned) -> None:
-        """Record a rollout of all processes: ``rows`` in the order of ``learned``'s lists."""
-        G = self.group_size
+    def rollout(self, step: int, rollout: Drawn, learned: Learned) -> None:
+        """Record a rollout of all processes: its ``rows`` in the order of ``learned``'s advantages."""
+        G, rows = self.group_size, rollout.generated
         correct = [row.verdict == "correct" for row in rows]
         generated = sum(row.tokens for row in rows)
+        gate = 0.5 if learned.gate is None else learned.gate
         self._add(
             step,
             {
-                "reward": _mean(learned.rewards),
+                "reward": _mean([row.correct + row.penalty for row in rows]),
                 "correct_share": _mean(correct),
-                **_entropies(rows, learned.advantages),
+                "entropy_nats": _token_mean(rows, NONE),
+                **_entropies(rollout.rows, learned.advantages),
                 **_signs(learned.advantages),
                 "advantage_mass": _finite(sum(abs(value) for value in learned.advantages)),
-                **_groups([sum(correct[i : i + G]) for i in range(0, len(rows), G)], G, self.gate),
+                "K": (learned.K, None if learned.K is not None else "the baseline has no K"),
+                **_groups([sum(correct[i : i + G]) for i in range(0, len(rows), G)], G, gate),
                 **_saturation(learned.h_at),
                 **_words(rows, self.words),
                 "length_tokens": _mean([row.tokens for row in rows]),
                 "truncated_share": _mean([row.stop == "length" for row in rows]),
                 "unparsed_responses": (sum(row.verdict == "unparsed" for row in rows), None),
                 "timeout_responses": (sum(row.verdict == "timeout" for row in rows), None),
+                "generated_responses": (len(rows), None),
+                "prompt_draws": (rollout.draws, None),
+                "late_response_share": _mean([row.late for row in rollout.rows]),
                 **self._tokens("generated_tokens", generated),
             },
         )
 
     def update(self, step: int, done: Updated) -> None:
         """Record an optimizer step."""
-        why = "the surrogate has no clip bounds"
+        why = "the surrogate has no clip bounds, or no token trains"
         low, high = done.clipped if done.clipped else (None, None)
         self._add(
             step,
@@ -119,6 +139,10 @@ class Records:
                 **self._tokens("trained_tokens", done.trained_tokens),
             },
         )
+
+    def diagnosed(self, step: int, found: dict[str, Value]) -> None:
+        """Record diagnostics."""
+        self._add(step, found)
 
     def time(self, step: int, seconds: dict[str, float]) -> None:
         """Record wall-clock times, s, by name."""
@@ -144,10 +168,16 @@ class Records:
         ]
 
 
-def gate(algorithm: Algorithm) -> float:
-    """Share of wrong answers from which a group counts as hard: the K of the baseline's quantile, else 1/2."""
-    levels = [getattr(part, "K", None) for part in algorithm.baseline]
-    return next((K for K in levels if K is not None), 0.5)
+def levels(algorithm: Algorithm, memory: dict) -> tuple[float | None, float | None]:
+    """(K, gate) as they stand: the level of a quantile, moved by a schedule or not, and where groups turn hard.
+
+    The gate is K, or the tau of a gate written without a quantile.  None where the baselines have no such thing.
+    """
+    K = tau = None
+    for part, state in zip(algorithm.baseline, memory["baseline"], strict=True):
+        K = state.get("K", getattr(part, "K", K))
+        tau = getattr(part, "tau", tau)
+    return K, tau if K is None else K
 
 
 def exploratory(text: str, words: Iterable[str]) -> Counter[str]:
@@ -159,7 +189,7 @@ def exploratory(text: str, words: Iterable[str]) -> Counter[str]:
 
 
 def _entropies(rows: Sequence[Row], advantages: Sequence[float]) -> dict[str, Value]:
-    found = {"entropy_nats": _token_mean(rows, "no response in this step")}
+    found = {}
     for sign in SIGNS:
         some = [row for row, value in zip(rows, advantages, strict=True) if _sign(value) == sign]
         found[f"entropy_nats_{sign}"] = _token_mean(some, f"no response with {sign} advantage in this step")
@@ -203,14 +233,17 @@ def _saturation(h_at: tuple[float, float] | None) -> dict[str, Value]:
 
 def _words(rows: Sequence[Row], words: tuple[str, ...]) -> dict[str, Value]:
     tokens = sum(row.tokens for row in rows)
+    names = ["words_per_1000_tokens", *(f"{word}_per_1000_tokens" for word in words)]
+    if not tokens:
+        return dict.fromkeys(names, (None, NONE))
     found = exploratory("\n".join(row.text for row in rows), words)
     by_word = {word: found[word.lower()] for word in words}
-    rates = {f"{word}_per_1000_tokens": (1000 * count / tokens, None) for word, count in by_word.items()}
-    return {"words_per_1000_tokens": (1000 * sum(by_word.values()) / tokens, None), **rates}
+    counts = [sum(by_word.values()), *by_word.values()]
+    return {name: (1000 * count / tokens, None) for name, count in zip(names, counts, strict=True)}
 
 
 def _mean(values: Sequence[float]) -> Value:
-    return _finite(math.fsum(values) / len(values)) if values else (None, "no response in this step")
+    return _finite(math.fsum(values) / len(values)) if values else (None, NONE)
 
 
 def _finite(value: float) -> Value:

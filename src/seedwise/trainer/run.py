@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import PrinterCallback
 
@@ -31,9 +33,10 @@ from seedwise.grading.pool import Grader
 from seedwise.identity import file_digest
 from seedwise.models.load import load, lora_config
 from seedwise.models.prompts import spoken, stop_token_ids
-from seedwise.trainer import lease, memory
+from seedwise.trainer import lease, lineage, memory
 from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
-from seedwise.trainer.records import Records, gate
+from seedwise.trainer.lineage import RECORD
+from seedwise.trainer.records import Records
 from seedwise.trainer.rollout import Rollout, correct, penalty
 from seedwise.trainer.watch import Watch
 
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 
     from seedwise.study import Run
 
-RECORD = "trained.json"
 PACKAGES = ("torch", "trl", "transformers", "peft", "accelerate", "numpy")
 
 
@@ -60,10 +62,12 @@ def train(
 ) -> None:
     """Train one run and publish it under ``out``; a run that is published already is left alone.
 
-    problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json and,
-    last, trained.json.  work: resumable states; removed after publishing.  spec: written to spec.json with
-    the stack beside it.  workers: grading processes.
-    Raises TrainError, LeaseError (another writer), BatchError, Interrupted (SIGTERM, state saved).
+    problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json, state/ (of the
+    last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
+    may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
+    with the stack beside it.  workers: grading processes.
+    Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (SIGTERM,
+    state saved).
     """
     if (out / RECORD).exists():
         print(f"{out / RECORD}: published already, nothing to do", flush=True)
@@ -75,8 +79,12 @@ def train(
         lease.device() as device,
         Grader(workers, run.grading.time_limit_s, run.grading.memory_mb) as grader,
     ):
-        state = newest(work)
-        trainer = build(run, model_folder, problems, grader, work, device, state)
+        state, other = _beginning(run, out, work)
+        if other is not None and held is not None:
+            print(f"{run.name}: goes on from {other.name}, which has the same beginning", flush=True)
+            lineage.adopt(run, other, out)
+        start = lineage.origin(run, out.parent)
+        trainer = build(run, model_folder, problems, grader, work, device, state, start)
         watch = Watch(trainer, run, out, work, held)
         trainer.add_callback(watch)
         stopped = None
@@ -89,27 +97,54 @@ def train(
         if watch.terminated and trainer.state.global_step < run.train.steps and stopped is None:
             raise Interrupted(f"{run.name}: SIGTERM after step {trainer.state.global_step}: start it again to go on")
         if held is not None:
+            last = newest(work)
+            if last is not None and last.name == f"state-{run.train.steps}":
+                lineage.keep(last, out)
             _publish(run, trainer, out, {**spec, "stack": stack(trainer, device)}, stopped, held)
             shutil.rmtree(work)
 
 
+def _beginning(run: Run, out: Path, work: Path) -> tuple[Path | None, Path | None]:
+    """The state to go on from (None: there is none), and the shorter run it belongs to if it is not our own."""
+    state, other = newest(work), None
+    if state is None and (other := lineage.shorter(run, out.parent)) is not None:
+        state = other / lineage.STATE
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return state, other
+    PartialState()  # starts the process group: all processes go on from what the first one saw
+    return tuple(broadcast_object_list([state, other]))
+
+
 def build(
-    run: Run, model_folder: Path, problems: pd.DataFrame, grader: Grader, work: Path, device: str, state: Path | None
+    run: Run,
+    model_folder: Path,
+    problems: pd.DataFrame,
+    grader: Grader,
+    work: Path,
+    device: str,
+    state: Path | None,
+    start: Path | None = None,
 ) -> ComposedTrainer:
-    """The trainer of a run with its rollout and records attached, as of ``state`` (None: from the start)."""
+    """The trainer of a run with its rollout and records attached, as of ``state`` (None: from the start).
+
+    start: the checkpoint of another run whose weights it starts from, None for the untrained model.
+    """
     if run.train.completions % run.group_size:
         raise TrainError(
             f"{run.name}: train.completions: {run.train.completions} is not a multiple of group_size {run.group_size}"
         )
     prompts = run.train.completions // run.group_size
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    _whole_in_sight(run, processes)
-    model, tokenizer = load(model_folder)
-    start = memory.load(state / "memory", device) if state else memory.start(run.algorithm, len(problems))
+    lora = run.model.lora
+    if start is None or lora is None:
+        model, tokenizer = load(start or model_folder)
+    else:
+        model, tokenizer = load(model_folder, adapter=start, trainable=True)
+    remembered = memory.load(state / "memory", device) if state else memory.start(run.algorithm, len(problems))
     trainer = ComposedTrainer(
         algorithm=run.algorithm,
         seed=run.seed,
-        memory=start,
+        memory=remembered,
         skip=skips(run),
         model=model,
         args=config(run, work / "trainer", device, processes),
@@ -117,7 +152,7 @@ def build(
         # one rollout is one epoch over P placeholders: the rollout draws the problems itself
         train_dataset=Dataset.from_dict({"prompt": [""] * prompts}),
         processing_class=tokenizer,
-        peft_config=lora_config(run.model.lora) if run.model.lora else None,
+        peft_config=lora_config(lora) if lora and start is None else None,
     )
     trainer.remove_callback(PrinterCallback)
     rollout = Rollout(
@@ -131,25 +166,12 @@ def build(
         prompts=prompts,
         group_size=run.group_size,
     )
-    records = Records(run.group_size, gate(run.algorithm), run.train.words)
+    records = Records(run.group_size, run.train.words)
     if state:
         frames = [tables.read(tables.METRICS, state / f"{name}.parquet") for name in ("metrics", "timing")]
         records.restore(*frames, json.loads((state / "totals.json").read_text()))
-    trainer.attach(rollout, records)
+    trainer.attach(rollout, records, run.train.diagnostics)
     return trainer
-
-
-POOLED = frozenset({"entropy_quantiles", "surprisal_quantiles"})  # what the adapter pools over processes
-
-
-def _whole_in_sight(run: Run, processes: int) -> None:
-    """Raise TrainError where a credit rule looks at groups or the rollout and would see one process's rows."""
-    credit = run.algorithm.credit
-    if processes > 1 and credit.horizon in ("group", "rollout") and not credit.needs & POOLED:
-        raise TrainError(
-            f"{run.name}: credit: {credit.kind} looks at the whole {credit.horizon} and would see one of {processes} "
-            "processes: train it on one process"
-        )
 
 
 def skips(run: Run) -> bool:
@@ -198,6 +220,7 @@ def _publish(
         "steps": trainer.state.global_step,
         "stopped": stopped,
         "checkpoints": list(run.train.checkpoints),
+        "lineage": run.lineage,
         "sha256": {str(path.relative_to(out)): file_digest(path) for path in [*weights, out / "metrics.parquet"]},
     }
     _write_json(out / RECORD, record)

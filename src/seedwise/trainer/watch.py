@@ -47,7 +47,9 @@ class Watch(TrainerCallback):
         if step in train.checkpoints:
             self.publish(step)
         between_rollouts = step % (train.updates_per_rollout * train.iterations) == 0
-        if between_rollouts and step < train.steps:
+        if step == train.steps:
+            control.should_save = train.keep_state
+        elif between_rollouts:
             self.terminated = self._any_terminated()
             control.should_save = self.terminated or step % train.save_every == 0
             control.should_training_stop = control.should_training_stop or self.terminated
