@@ -118,6 +118,22 @@ def explain(
         explaining.show(shown)
 
 
+@app.command("suggest-k")
+def suggest_k(
+    run: Annotated[str, typer.Argument(help="a baseline run of the study: its name, or a beginning no other run has")],
+    study: StudyFile = DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="one object: entropy_nats, label, K, why, rule")] = False,
+) -> None:
+    """Say which K the QAE paper's rule of thumb gives after a baseline run, from the run's entropy."""
+    from seedwise import suggest
+
+    suggestion = suggest.suggest(layouts.read(study), run)
+    if as_json:
+        typer.echo(suggestion.json())
+    else:
+        suggest.show(suggestion)
+
+
 def main() -> None:
     """Entry point: an error of one of our own types is meant for the user: its text, no traceback, exit code 2."""
     try:

@@ -81,11 +81,14 @@ def report(layout: Layout) -> Path:
     import pandas as pd
 
     from seedwise.report.build import render
+    from seedwise.report.stability import labelled
 
     curves = [
         tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs
     ]
-    page = render(layout.folder, pd.concat(curves, ignore_index=True), facts(layout), samples=_answers(layout))
+    metrics = pd.concat(curves, ignore_index=True)
+    runs = labelled(runs_table(layout), metrics, layout.grid.study.stability)
+    page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs)
     _mark(layout, "report")
     return page
 

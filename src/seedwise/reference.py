@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from seedwise import catalogue
-from seedwise.algos import algorithm as algos
-from seedwise.catalogue import type_name
-from seedwise.study import Block, Compare, Evaluate, Grading, Lora, ModelSpec, Primary, Resample, Study, Train
+from seedwise.algos import presets as algos
+from seedwise.algos.algorithm import Algorithm
+from seedwise.fields import type_name
+from seedwise.study import (
+    Block,
+    Compare,
+    Evaluate,
+    Grading,
+    Lora,
+    ModelSpec,
+    Primary,
+    Resample,
+    Stability,
+    Study,
+    Train,
+)
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Study,
@@ -22,6 +36,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "evaluate": Evaluate,
     "grading": Grading,
     "resample": Resample,
+    "stability": Stability,
     "compare": Compare,
     "compare.primary": Primary,
 }
@@ -42,8 +57,82 @@ A study says what is compared; a profile (`workflow/profiles/`) says on what har
 
 
 def schema() -> str:
-    """The JSON schema of a study file, as text."""
-    return json.dumps(Study.model_json_schema(), indent=1, ensure_ascii=False) + "\n"
+    """The JSON schema of a study file, as text.
+
+    Under ``methods`` it knows every preset and every part. A part whose source is secondary or whose design is this
+    project's own has ``x-status: experimental``, and so has a preset that uses one; their descriptions begin with it.
+    """
+    whole, algorithm = Study.model_json_schema(), Algorithm.model_json_schema()
+    classes = {made.__name__: made for members in catalogue.axes().values() for made in members}
+    whole["$defs"] |= GRIDS
+    for name, part in algorithm.pop("$defs").items():
+        written = _gridded(part)
+        whole["$defs"][name] = _as_experimental(written) if catalogue.experimental(classes[name]) else written
+    axes = {axis: {"$ref": f"#/$defs/axis {axis}"} for axis in algos.AXES}
+    whole["$defs"] |= {f"axis {axis}": _gridded(algorithm["properties"][axis]) for axis in algos.AXES}
+    whole["$defs"]["expression"] = algorithm | {"properties": axes}
+    whole["$defs"] |= {f"preset {name}": _preset_schema(name, axes) for name in algos.PRESETS}
+    places = ["expression", *(f"preset {name}" for name in algos.PRESETS)]
+    whole["properties"]["methods"]["additionalProperties"] = {"anyOf": [{"$ref": f"#/$defs/{at}"} for at in places]}
+    # a definition a line, so that a change of one part changes one line
+    made = [
+        f"  {json.dumps(name)}: {json.dumps(node, ensure_ascii=False)}" for name, node in whole.pop("$defs").items()
+    ]
+    rest = json.dumps(whole, indent=1, ensure_ascii=False).removesuffix("\n}")
+    return rest + ',\n "$defs": {\n' + ",\n".join(made) + "\n }\n}\n"
+
+
+def _gridded(node: Any) -> Any:
+    """A schema in which a scalar setting may be a list, which is a grid, and a number a text such as ``log 4``."""
+    if isinstance(node, list):
+        return [_gridded(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: value for key, value in node.items() if key not in ("title", "discriminator")}
+    if "properties" in node:
+        fields = {key: value if key == "kind" else _gridded(value) for key, value in node["properties"].items()}
+        return node | {"properties": fields}
+    if node.get("type") == "array":
+        return node | {"items": _gridded(node["items"])}
+    scalars = set(_scalars(node))
+    if not scalars:
+        return node
+    alone = {key: node.pop(key) for key in ("default", "description") if key in node}
+    written = "number in words or grid" if scalars & {"number", "integer"} else "grid"
+    return {"anyOf": [node, {"$ref": f"#/$defs/{written}"}], **alone}
+
+
+GRIDS = {
+    "grid": {"type": "array", "items": {"type": ["string", "boolean", "number", "null"]}, "minItems": 1},
+    "number in words or grid": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/grid"}]},
+}
+
+
+def _scalars(node: dict[str, Any]) -> Iterator[str]:
+    """The scalar types that a setting may have."""
+    if node.get("type") in ("number", "integer", "boolean", "string"):
+        yield node["type"]
+    for inner in node.get("anyOf", ()):
+        yield from _scalars(inner)
+
+
+def _as_experimental(node: dict[str, Any]) -> dict[str, Any]:
+    return node | {"x-status": "experimental", "description": f"[experimental] {node['description']}"}
+
+
+def _preset_schema(name: str, axes: dict[str, Any]) -> dict[str, Any]:
+    known = algos.parameters(name)
+    settings = {key: _gridded(TypeAdapter(value.annotation).json_schema()) for key, value in known.items()}
+    for key, value in known.items():
+        settings[key] |= {} if value.default is value.empty else {"default": value.default}
+    made = {
+        "type": "object",
+        "description": " ".join((algos.PRESETS[name].__doc__ or "").split()),
+        "properties": {"preset": {"const": name}, **settings, **axes},
+        "required": ["preset", *(key for key, value in known.items() if value.default is value.empty)],
+        "additionalProperties": False,
+    }
+    return _as_experimental(made) if catalogue.experimental_in(name) else made
 
 
 def readme() -> str:
@@ -66,16 +155,11 @@ def readme() -> str:
 
 
 def _presets() -> list[str]:
-    lines = [
-        "## Presets",
-        "",
-        "`methods: {name: {preset: ..., parameter: value}}`",
-        "",
-        "| preset | parameters |",
-        "|---|---|",
-    ]
-    rows = [f"| `{name}` | {', '.join(f'`{key}`' for key in algos.parameters(name))} |" for name in algos.PRESETS]
-    return [*lines, *rows, ""]
+    lines = ["## Presets", "", catalogue.BESIDE, "", "| preset | parameters | status |", "|---|---|---|"]
+    for name in algos.PRESETS:
+        status = "experimental" if catalogue.experimental_in(name) else "stable"
+        lines.append(f"| `{name}` | {', '.join(f'`{key}`' for key in algos.parameters(name))} | {status} |")
+    return [*lines, ""]
 
 
 def _shown(value: object) -> str:

@@ -42,8 +42,10 @@ def _safe(name: str) -> str:
 
 Number = Annotated[float, BeforeValidator(number)]
 Share = Annotated[Number, Field(ge=0, le=1)]
+Positive = Annotated[Number, Field(gt=0)]
 Name = Annotated[str, BeforeValidator(lambda name: _safe(name) if isinstance(name, str) else name)]
 Count = Annotated[int, Field(ge=1)]
+Diagnostic = Literal["update_mass", "gradient_noise", "entropy_slope", "entropy_change", "entropy_identity"]
 
 
 class Settings(BaseModel):
@@ -109,12 +111,23 @@ class Train(Settings):
     top_k: Annotated[int, Field(ge=0)] = Field(default=0, description="0: off")
     checkpoints: tuple[Count, ...] = Field(default=(20, 40, 60), description="steps at which weights are published")
     save_every: Count = Field(default=20, description="steps between states a killed training continues from")
+    keep_state: bool = Field(
+        default=True,
+        description="keep weights, optimizer and memory of the last step, from which a run with more steps goes on",
+    )
     skip_zero_advantage: Literal["where_exact"] | bool = Field(
         default="where_exact",
         description="skip forward and backward of rows whose advantage is exactly 0; "
         "true refuses methods where that would change the result",
     )
     bf16: bool = False
+    diagnostics: tuple[Diagnostic, ...] = Field(
+        default=("update_mass", "gradient_noise", "entropy_slope"),
+        description="update_mass: sum of |advantage| by a group's successes; gradient_noise: of all responses against "
+        "active ones; entropy_slope: the predicted direction of the entropy; these cost nothing. entropy_change: "
+        "predicted against actual change of the entropy, and entropy_identity: the same on whole distributions of 64 "
+        "tokens; each takes two more passes over the rollout",
+    )
     words: tuple[str, ...] = Field(
         default=("wait", "let", "so", "hmm", "perhaps", "maybe", "alternatively"),
         description="exploratory words counted per 1,000 tokens",
@@ -197,6 +210,40 @@ class Resample(Settings):
         return band
 
 
+class Stability(Settings):
+    """When a run's entropy collapses or explodes: its last rollouts against its first (`seedwise.stats.stability`)."""
+
+    edge: Annotated[Number, Field(gt=0, le=0.5)] = Field(
+        default=0.1, description="share of the steps that make the beginning, and of those that make the end"
+    )
+    min_steps: Count = Field(default=20, description="steps with a measured entropy that a label needs; below: null")
+    usual_nats: tuple[Positive, Positive] = Field(
+        default=(0.1, 1.0), description="a beginning outside this range counts as the end of the range"
+    )
+    collapse_share: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        default=0.2, description="collapsing: the end is below this share of the beginning"
+    )
+    collapse_nats: Positive = Field(default=0.02, description="collapsing: the end is below it")
+    explode_ratio: Annotated[Number, Field(gt=1)] = Field(
+        default=3.0, description="exploding: the end is above so many times the beginning"
+    )
+    explode_nats: Positive = Field(default=2.0, description="exploding: the end is above it and the beginning was not")
+    low_share: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        default=0.5,
+        description="`seedwise suggest-k`: entropy is low where its end is below this share of the beginning",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Stability:
+        low, high = self.usual_nats
+        if not self.collapse_nats < low <= high < self.explode_nats:
+            raise ValueError(
+                f"collapse_nats {self.collapse_nats:g}, usual_nats [{low:g}, {high:g}] and explode_nats "
+                f"{self.explode_nats:g} must rise in this order"
+            )
+        return self
+
+
 class Primary(Settings):
     """The comparison that was meant before anything ran."""
 
@@ -240,7 +287,12 @@ class Block(Settings):
 
 
 class Study(Settings):
-    """A study file.  ``methods`` holds a preset with its parameters or an expression of parts; lists are grids."""
+    """A study file.
+
+    ``methods`` holds a preset with its parameters or an expression of parts; lists are grids.  ``init_from`` beside
+    them names what a method starts from in place of the untrained model: another method point, whose run of the same
+    model, setting and seed it is (rounds of self-improvement), or any run by name.
+    """
 
     study: Name
     models: dict[Name, ModelSpec] = Field(min_length=1)
@@ -254,6 +306,7 @@ class Study(Settings):
     evaluate: Evaluate
     grading: Grading = Grading()
     resample: Resample = Resample()
+    stability: Stability = Stability()
     compare: Compare
 
     @field_validator("study")
@@ -297,6 +350,10 @@ class Run(Settings):
     grading: Grading
     data: str = Field(description="name of the training problems, with id")
     base: str = Field(description="name of the model folder, with id")
+    init_from: str | None = Field(default=None, description="the run whose last checkpoint it starts from")
+    lineage: str | None = Field(
+        default=None, description="what it shares with runs that differ in the number of steps alone; null: none can"
+    )
 
     @property
     def id(self) -> str:

@@ -12,6 +12,7 @@ from seedwise.report.figures import final_rows
 from seedwise.report.layout import Cell, TableView
 from seedwise.report.layout import row as cells
 from seedwise.report.results import Results, ordered
+from seedwise.report.stability import COLUMNS, HEADINGS, NOTE, stability_cells
 from seedwise.report.trends import tick
 from seedwise.report.wording import DASH, bounds, known, percent, plain, point_bounds, points, probability, signed
 
@@ -132,25 +133,30 @@ def _between(row: dict, scale: int) -> Cell:
 
 
 def run_table(results: Results) -> TableView:
-    """Every run at its last checkpoint: answers, and how many were right, unparsed, timed out, cut off."""
+    """Every run at its last checkpoint: answers, and how many were right, unparsed, timed out, cut off.
+
+    Where RUNS carries the columns of ``stability.labelled``, also the course of its entropy and its label.
+    """
     counts = results.counts
     last = counts[counts["step"] == counts.groupby("run")["step"].transform("max")]
     keys = ["run", "model", "method", "setting", "seed"]
     sums = last.assign(token_sum=last["tokens"] * last["samples"]).groupby(keys, sort=False)
     data = sums[["samples", "correct", "unparsed", "timeout", "truncated", "token_sum"]].sum()
     data["step"] = sums["step"].first()
-    planned = results.runs[keys].drop_duplicates("run")
+    with_label = set(COLUMNS) <= set(results.runs)
+    planned = results.runs[[*keys, *(COLUMNS if with_label else ())]].drop_duplicates("run")
     every = pd.concat([planned, data.reset_index()[keys]]).drop_duplicates("run")
     table = every.merge(data.reset_index().drop(columns=keys[1:]), on="run", how="left")
     columns = (
         ("Run", "l"), ("Last step", "r"), ("Answers", "r"), ("Correct %", "r"), ("Unparsed %", "r"),
-        ("Timed out %", "r"), ("Cut off %", "r"), ("Tokens", "r"), ("State", "l"),
+        ("Timed out %", "r"), ("Cut off %", "r"), ("Tokens", "r"), ("State", "l"), *(HEADINGS if with_label else ()),
     )  # fmt: skip
-    rows = tuple(_run(row) for row in table.to_dict("records"))
+    rows = tuple((*_run(row), *(stability_cells(row) if with_label else ())) for row in table.to_dict("records"))
     missing = int(table["samples"].isna().sum())
     notes = (
         f"{len(table)} runs, {missing} without scores." if missing else f"{len(table)} runs, all evaluated.",
         "Tokens: mean length of an answer. Cut off: stopped by the length limit.",
+        *((NOTE,) if with_label else ()),
     )
     return TableView("runs", "Every run at its last checkpoint", columns, rows, notes, table.drop(columns="token_sum"))
 
