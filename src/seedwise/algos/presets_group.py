@@ -60,6 +60,7 @@ def dapo(
     length: int,
     cache: int | None = None,
     surplus: Surplus = "discard",
+    factor: float = 3.0,
     low: float = 0.2,
     high: float = 0.28,
     eps: float = 1e-6,
@@ -67,14 +68,14 @@ def dapo(
     """DAPO (arXiv:2503.14476), the whole recipe: clip_higher, dynamic sampling, soft overlong penalty.
 
     The penalty starts ``cache`` tokens before ``length``, the longest completion; null is a fifth of it, as in the
-    paper (4,096 of 20,480).
+    paper (4,096 of 20,480).  factor: problems of a draw, as a multiple of the groups still missing.
     """
     longest = SoftOverlong(max_length=length, cache=1).max_length  # checked, so that it can be divided
     penalty = SoftOverlong(max_length=longest, cache=max(1, longest // 5) if cache is None else cache)
     return Algorithm(
         baseline=(GroupMean(), DivideByGroupStd(eps=eps)),
         objective=token_mean(low, high),
-        sampler=DynamicSampling(surplus=surplus),
+        sampler=DynamicSampling(surplus=surplus, factor=factor),
         penalty=penalty,
     )
 
