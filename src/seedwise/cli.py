@@ -106,12 +106,30 @@ def explain(
     entropies: Annotated[str | None, typer.Option(help="JSON: of each response, nats of its tokens")] = None,
     lengths: Annotated[str | None, typer.Option(help="JSON list: tokens of each response")] = None,
     logprobs: Annotated[str | None, typer.Option(help="JSON: the same, log-probabilities of the tokens")] = None,
+    teacher_logprobs: Annotated[
+        str | None, typer.Option(help="JSON: the same, of a teacher that has read a correct response")
+    ] = None,
+    logits: Annotated[str | None, typer.Option(help="JSON: the same, logits of the sampled tokens")] = None,
+    confidences: Annotated[
+        str | None, typer.Option(help="JSON: the same, logsumexp of the logits less their mean, nats")
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="JSON: the same, token ids")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one object: baseline, advantages, token_advantages")] = False,
 ) -> None:
     """Show what a method does to one group: its baseline, the advantages of responses and of their tokens."""
     from seedwise import explain as explaining
 
-    shown = explaining.explain(method, rewards, entropies=entropies, lengths=lengths, logprobs=logprobs)
+    shown = explaining.explain(
+        method,
+        rewards,
+        lengths=lengths,
+        entropies=entropies,
+        logprobs=logprobs,
+        teacher_logprobs=teacher_logprobs,
+        logits=logits,
+        confidences=confidences,
+        ids=ids,
+    )
     if as_json:
         typer.echo(shown.json())
     else:
