@@ -14,8 +14,6 @@ from trl import GRPOConfig, GRPOTrainer
 from seedwise.algos import presets
 from seedwise.trainer.adapter import ComposedTrainer
 
-pytestmark = pytest.mark.xdist_group("trl")
-
 SIGNATURES = {
     (GRPOTrainer, "_calculate_rewards"): "(self, inputs, prompts, completions, completion_ids_list)",
     (GRPOTrainer, "_generate_and_score_completions"): (

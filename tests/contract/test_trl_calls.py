@@ -12,8 +12,6 @@ from seedwise.algos import presets
 from seedwise.trainer.adapter import ComposedTrainer, Diverged
 from seedwise.trainer.rollout import correct, penalty
 
-pytestmark = pytest.mark.xdist_group("trl")
-
 ROWS = 2 * G  # of a rollout: 4 micro-batches of 2
 ALIGNED = {"gradient_accumulation_steps": 4, "num_iterations": 1}  # an update is a rollout
 

@@ -15,8 +15,6 @@ from seedwise.algos.credit_tokens import ForkingTokens
 from seedwise.algos.overlong import OverlongFilter
 from seedwise.algos.views import TokenView
 
-pytestmark = pytest.mark.xdist_group("trl")
-
 
 @pytest.fixture
 def both(folder, tmp_path):

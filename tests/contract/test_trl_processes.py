@@ -15,8 +15,6 @@ from two_processes import ALONE, CASES, GIVEN, STOCK, drawn
 
 from seedwise.trainer import adapter
 
-pytestmark = pytest.mark.xdist_group("trl_processes")
-
 
 @pytest.fixture(scope="module")
 def two(folder, tmp_path_factory):

@@ -9,8 +9,6 @@ from seedwise.algos import presets
 from seedwise.trainer.adapter import ComposedTrainer
 from seedwise.trainer.batch import active
 
-pytestmark = pytest.mark.xdist_group("trl")
-
 
 def gradients(folder, out, algorithm, skip):
     """Gradients of one optimizer step, accumulated over 4 micro-batches of 2 rows, and the rows in each pass."""

@@ -24,7 +24,7 @@ from seedwise.layout import Layout
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "config" / "smoke.yaml"
 
-pytestmark = [pytest.mark.xdist_group("smoke"), pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 
 def snakemake(folder: Path, *arguments: str) -> str:
