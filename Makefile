@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test check ui
+.PHONY: env study test check bench ui
 
 env: $(STAMP)
 
@@ -37,6 +37,9 @@ check: env
 	$(IN_ENV) lint-imports
 	$(IN_ENV) snakefmt --check Snakefile workflow
 	$(IN_ENV) python workflow/lint.py
+
+bench: env
+	$(IN_ENV) python -m benchmarks.statistics
 
 ui: env
 	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }

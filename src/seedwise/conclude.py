@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import tables
+from seedwise import looks, tables
 from seedwise.identity import digest
 from seedwise.layout import Layout
 from seedwise.stages import StageError, write_record
@@ -39,8 +42,11 @@ def runs_table(layout: Layout) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def analyse(layout: Layout) -> None:
-    """Join the scores of all subjects, compare them, and write results/<study>/analysis."""
+def analyse(layout: Layout, simulations: int | None = None) -> None:
+    """Join the scores of all subjects, note the look, compare them, and write results/<study>/analysis.
+
+    simulations: of the self-audit; None for as many as it has by default.
+    """
     import pandas as pd
 
     from seedwise.evals.resampling import windows_table
@@ -50,25 +56,96 @@ def analyse(layout: Layout) -> None:
     runs = runs_table(layout)
     tables.write(tables.RUNS, runs, layout.folder / "runs.parquet")
     counted, windows = [], []
-    for row in runs.to_dict("records"):
+    for row in runs[runs["run"].isin(evaluated(layout))].to_dict("records"):
         counted.append(counts(tables.read(tables.SCORES, layout.scores(row["run"])), row))
-        if path := layout.continuations(row["run"]):
+        path = layout.continuations(row["run"])
+        if path is not None and path.exists():
             windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
+    scores = pd.concat(counted, ignore_index=True)
     compare(
         runs,
-        pd.concat(counted, ignore_index=True),
+        scores,
         pd.concat(windows, ignore_index=True) if windows else None,
         layout.grid.study.compare,
         layout.folder,
+        look=looks.record(layout.looks, sight(layout, scores), datetime.now(UTC)),
+        metrics=_training(layout),
+        stops=_stops(layout, runs),
+        **({} if simulations is None else {"simulations": simulations}),
     )
     _mark(layout, "analysis")
 
 
+def evaluated(layout: Layout) -> list[str]:
+    """Subjects that have scores.  One that has none was lost: it lowers the number of seeds, and tables show it.
+
+    Raises StageError when there are none at all.
+    """
+    found = [name for name in layout.subjects if layout.scores(name).exists()]
+    if not found:
+        raise StageError(f"{layout.grid.study.study}: no run has scores: run snakemake first")
+    return found
+
+
+def sight(layout: Layout, counts: pd.DataFrame) -> looks.Sight:
+    """What a comparison of these scores sees.  counts: tables.COUNTS of the subjects that have scores."""
+    compare = layout.grid.study.compare
+    families = [compare.family, *(each.family for each in compare.secondary.values())]
+    declared = {compare.reference}.union(*families)
+    compared = {name: run for name, run in layout.grid.runs.items() if run.method in declared}
+    planned = Counter((run.model_name, run.setting, run.method) for run in compared.values())
+    cells = counts[counts["method"].isin(declared - {"base"})].groupby(["model", "setting", "method"])["seed"].nunique()
+    bases = [name for name in layout.grid.bases if "base" in declared]
+    seen = [name for name in evaluated(layout) if name in {*compared, *bases}]
+    return looks.Sight(
+        seeds=max(planned.values(), default=0),
+        cells={"/".join(cell): int(S) for cell, S in cells.items()},
+        scores=digest(sorted(str(layout.scores(name).relative_to(layout.root)) for name in seen)),
+        analysis=layout.analysis_id,
+        declaration=compare.model_dump(mode="json"),
+    )
+
+
+def _trained(layout: Layout) -> list[str]:
+    """Runs whose training is finished."""
+    return [name for name in layout.grid.runs if (layout.run(name) / "trained.json").exists()]
+
+
+def _training(layout: Layout) -> pd.DataFrame:
+    """Metrics of all runs, with times where the study compares at equal device seconds."""
+    import pandas as pd
+
+    timed = "device_seconds" in layout.grid.study.compare.budget
+    names = ("metrics", "timing") if timed else ("metrics",)
+    frames = [
+        tables.read(tables.METRICS, layout.run(run) / f"{name}.parquet").assign(run=run)
+        for run in _trained(layout)
+        for name in names
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _stops(layout: Layout, runs: pd.DataFrame) -> pd.DataFrame:
+    """tables.STOPS, of the runs' own records: the runs that ended before their last step."""
+    import pandas as pd
+
+    keys = ["run", "model", "method", "setting", "seed"]
+    rows = []
+    for row in runs[runs["run"].isin(_trained(layout))][keys].to_dict("records"):
+        stopped = json.loads((layout.run(row["run"]) / "trained.json").read_text())["stopped"]
+        if stopped is not None:
+            rows.append(row | {"step": stopped["step"], "reason": stopped["reason"]})
+    return pd.DataFrame(rows, columns=pd.Index([*keys, "step", "reason"]))
+
+
 def _mark(layout: Layout, stage: str) -> None:
-    """Leave the marker of this id and remove those of earlier ones."""
+    """Leave the marker of this id and remove those of earlier ones; none while a run has no scores."""
     marker = layout.marker(stage)
     for old in marker.parent.glob("*.json"):
         old.unlink()
+    if lost := [name for name in layout.subjects if not layout.scores(name).exists()]:
+        print(f"note: {len(lost)} without scores, first {lost[0]}: this {stage} is not final", file=sys.stderr)
+        return
     study = layout.grid.study
     write_record(
         marker,
@@ -84,7 +161,7 @@ def report(layout: Layout) -> Path:
     from seedwise.report.stability import labelled
 
     curves = [
-        tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in layout.grid.runs
+        tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in _trained(layout)
     ]
     metrics = pd.concat(curves, ignore_index=True)
     runs = labelled(runs_table(layout), metrics, layout.grid.study.stability)
@@ -96,7 +173,7 @@ def report(layout: Layout) -> Path:
 def facts(layout: Layout) -> dict[str, Any]:
     """What the report prints beside the tables (report.facts.Facts)."""
     study = layout.grid.study
-    stacks = {json.dumps(_stack(layout, name), sort_keys=True) for name in layout.grid.runs}
+    stacks = {json.dumps(_stack(layout, name), sort_keys=True) for name in _trained(layout)}
     if len(stacks) > 1:
         raise StageError(
             f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
@@ -107,7 +184,7 @@ def facts(layout: Layout) -> dict[str, Any]:
     return {
         "study": study.study,
         "compare": study.compare,
-        "compare_hash": digest(study.compare.model_dump(mode="json"))[:16],
+        "compare_hash": looks.registration(study.compare.model_dump(mode="json")),
         "seed_varies": ("order of prompts", "sampling of rollouts", "initial weights of an adapter"),
         "seed_fixed": (
             "backbone weights",
@@ -142,7 +219,7 @@ def _answers(layout: Layout) -> pd.DataFrame:
     import pandas as pd
 
     key, frames, seen = ["step", "benchmark", "problem", "sample"], [], set()
-    for name in layout.subjects:
+    for name in evaluated(layout):
         run = layout.grid.runs.get(name)
         place = (run.model_name, run.method, run.setting) if run else (name,)
         if place in seen:

@@ -43,6 +43,11 @@ class Layout:
         """The page of the study."""
         return self.folder / "report.html"
 
+    @property
+    def looks(self) -> Path:
+        """The record of every comparison of this study; no stage makes it anew."""
+        return self.folder / "looks.jsonl"
+
     def check(self, name: str) -> None:
         """Raise StudyError where a job was planned for something that the study, as it is now, does not have."""
         if name not in {*self.subjects, *self.grid.models, *self.grid.problems}:

@@ -251,12 +251,45 @@ class Primary(Settings):
     family: tuple[str, ...] = Field(min_length=1, description="method points compared with the reference; about four")
 
 
+SUMMARIES = ("final", "area", "log_volatility", "late_slope")
+Cost = Literal["generated_tokens", "trained_tokens", "device_seconds"]
+
+
+class Secondary(Settings):
+    """One more declared family, with a Holm of its own and no part in the headline claim."""
+
+    metric: str = Field(pattern=r"^(avg@n|pass@[1-9][0-9]*)$", description="avg@n or pass@ with a number")
+    family: tuple[str, ...] = Field(min_length=1, description="method points compared with the reference")
+
+
+class Collapse(Settings):
+    """When a run counts as collapsed: below a floor, or that far below its highest value so far, and for how long."""
+
+    floor: Number | None = Field(default=None, description="in the unit of the metric")
+    drop: Annotated[Number, Field(gt=0)] | None = Field(default=None, description="in the unit of the metric")
+    evaluations: Count = Field(default=3, description="values in a row")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Collapse:
+        if (self.floor is None) == (self.drop is None):
+            raise ValueError("give one of floor and drop")
+        return self
+
+
 class Compare(Settings):
     """Declared before the study runs; hashed into every table's footer."""
 
     reference: str = Field(description="method point")
     primary: Primary
+    secondary: dict[Name, Secondary] = Field(
+        default_factory=dict,
+        description="name -> further family; none: the primary family on the largest pass@k with n >= 2k",
+    )
     trends: tuple[str, ...] = Field(default=(), description="ordered axes: K, kappa, group_size")
+    interactions: tuple[tuple[str, str], ...] = Field(
+        default=(),
+        description="pairs of ordered axes: does one change the effect of the other? e.g. [[K, group_size]]",
+    )
     across: tuple[str, ...] = Field(
         default=(),
         description="axes compared across, e.g. train.lr, model.lora, group_size: their values become part of the "
@@ -264,6 +297,70 @@ class Compare(Settings):
     )
     smallest_effect: Annotated[Number, Field(gt=0, lt=1)] = Field(default=0.02, description="score units")
     alpha: Annotated[Number, Field(gt=0, lt=0.5)] = 0.05
+    looks: tuple[Annotated[int, Field(ge=2)], ...] | None = Field(
+        default=None,
+        description="seeds per method at each planned look, e.g. [3, 5, 7, 10]; null: one look at all seeds",
+    )
+    spending: Literal["obf", "pocock"] = Field(
+        default="obf", description="how alpha is spent over the looks (Lan-DeMets): late, or evenly"
+    )
+    checkpoint: Literal["last", "mean_of_last_3"] = Field(
+        default="last", description="what is scored: the last checkpoint, or the mean of the last three"
+    )
+    bands: tuple[Annotated[Share, Field(lt=1)], ...] = Field(
+        default=(0.0, 0.5),
+        description="upper edges of bands of the untrained model's accuracy on a problem: [0, 0.5] means never solved, "
+        "up to a half, above; []: no bands",
+    )
+    curves: tuple[str, ...] = Field(
+        default=("reward.area", "entropy_nats.final", "entropy_nats.log_volatility", "length_tokens.final"),
+        description=f"one number of each training curve, as metric.summary; summaries: {', '.join(SUMMARIES)}",
+    )
+    crossover: dict[str, Number] = Field(
+        default_factory=dict,
+        description="metric -> level: the step from which a run stays above it, compared by ranks",
+    )
+    collapse: dict[str, Collapse] = Field(
+        default_factory=dict,
+        description="metric -> bound: share of runs that collapse, by Fisher's exact test",
+    )
+    budget: dict[Cost, Annotated[Number, Field(gt=0)] | None] = Field(
+        default_factory=lambda: {"generated_tokens": None, "trained_tokens": None},
+        description="cost -> amount per run at which scores are compared; null: the largest that every run reached; "
+        "device_seconds are measured, so they differ between reruns",
+    )
+
+    @field_validator("looks", "bands")
+    @classmethod
+    def _rising(cls, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if values is not None and list(values) != sorted(set(values)):
+            raise ValueError(f"{list(values)} must rise, without repeats")
+        return values
+
+    @field_validator("looks")
+    @classmethod
+    def _some(cls, looks: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if looks == ():
+            raise ValueError("[] plans no look: write null for one look at all seeds")
+        return looks
+
+    @field_validator("curves")
+    @classmethod
+    def _summarised(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name.rpartition(".")[2] not in SUMMARIES or not name.rpartition(".")[0]:
+                raise ValueError(f"{name!r} is not metric.summary: end it with one of {', '.join(SUMMARIES)}")
+        return names
+
+    @model_validator(mode="after")
+    def _claimed_once(self) -> Compare:
+        claims = [("primary", self.primary.metric, self.primary.family)]
+        claims += [(f"secondary.{name}", each.metric, each.family) for name, each in self.secondary.items()]
+        for position, (name, metric, family) in enumerate(claims):
+            for other, same, members in claims[:position]:
+                if metric == same and (both := [method for method in family if method in members]):
+                    raise ValueError(f"{name}.family: {both[0]!r} is in {other} with {metric} already: name it once")
+        return self
 
     @property
     def metric(self) -> str:

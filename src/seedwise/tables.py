@@ -188,7 +188,8 @@ _TEST = (
     _opt("df", _FLOAT, ""),
     _opt("t", _FLOAT, ""),
     _opt("p", _FLOAT, "two-sided"),
-    _opt("p_adjusted", _FLOAT, "Holm within the family; null outside one"),
+    _opt("p_adjusted", _FLOAT, "Holm within the family, p times its size at one of several looks; null outside one"),
+    _opt("level", _FLOAT, "what p_adjusted may be at most; null without p_adjusted"),
     _opt("low", _FLOAT, "95 % interval"),
     _opt("high", _FLOAT, ""),
     _opt("V_seed", _FLOAT, "variance"),
@@ -218,6 +219,7 @@ CONTRASTS = Table(
         _opt(
             "verdict", _STR, "superior | inferior | equivalent | superior-but-small | inferior-but-small | inconclusive"
         ),
+        _opt("withheld", _STR, "why a member of a family has no verdict though it was tested"),
         _req("seeds", _INT, "S of the method"),
         _req("seeds_reference", _INT, "S of the reference"),
         _req("problems", _INT, "P"),
@@ -226,16 +228,205 @@ CONTRASTS = Table(
     ("model", "setting", "metric", "benchmark", "method", "reference", "estimand"),
 )
 
+_PAIR = (
+    _req("model", _STR, ""),
+    _req("setting", _STR, ""),
+    _req("method", _STR, ""),
+    _req("reference", _STR, ""),
+)
+_SHORT = (
+    _opt("difference", _FLOAT, "method minus reference"),
+    _opt("se", _FLOAT, ""),
+    _opt("df", _FLOAT, ""),
+    _opt("p", _FLOAT, "two-sided"),
+    _opt("low", _FLOAT, "95 % interval"),
+    _opt("high", _FLOAT, ""),
+)
+_SEEDS = (_req("seeds", _INT, "S of the method"), _req("seeds_reference", _INT, "S of the reference"))
+_REASON = _opt("reason", _STR, "why an undefined value is null")
+
+LOOK = Table(
+    "look",
+    (
+        _req("look", _INT, "number, from 1"),
+        _req("seeds", _INT, "S per method, as planned"),
+        _opt("planned", _STR, "JSON list: S at the declared looks; null: one look at all seeds"),
+        _req("taken", _STR, "JSON list: S at the declared looks so far"),
+        _req("registration", _STR, "digest of the declaration"),
+        _req("first", _STR, "digest of the declaration at the first look"),
+        _opt("reason", _STR, "why the look was not declared"),
+    ),
+    ("look",),
+)
+
+STOPS = Table(
+    "stops",
+    (
+        *RUNS.columns[:4],
+        _req("seed", _INT, ""),
+        _req("step", _INT, "optimizer step it stopped at; its later checkpoints hold the weights of that step"),
+        _req("reason", _STR, "why it stopped"),
+    ),
+    ("model", "run"),
+)
+
+AUDIT = Table(
+    "audit",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("design", _STR, "as estimated | one arm with 3 times the seed SD"),
+        _req("simulations", _INT, "simulated families without any difference"),
+        _opt("false_families", _INT, "of them with at least one claim"),
+        _opt("rate", _FLOAT, "family-wise false-positive rate"),
+        _opt("low", _FLOAT, "95 % Wilson interval"),
+        _opt("high", _FLOAT, ""),
+        _opt("coverage", _FLOAT, "share of 95 % intervals that hold the difference put in"),
+        _opt("mde", _FLOAT, "smallest difference found with 80 % power, score units"),
+        _opt("withheld", _STR, "why no verdict may be given"),
+        _REASON,
+    ),
+    ("model", "setting", "design"),
+)
+
+EFFECTS = Table(
+    "effects",
+    (
+        *_PAIR,
+        _req("metric", _STR, ""),
+        _opt("relative", _FLOAT, "difference as a share of the reference's score"),
+        _opt("hedges_g", _FLOAT, "difference in SDs of a seed's score"),
+        _opt("superiority", _FLOAT, "chance that a random seed of the method beats one of the reference"),
+        _opt("worst", _FLOAT, "lowest score of a seed"),
+        _opt("worst_reference", _FLOAT, ""),
+        *_SEEDS,
+        _REASON,
+    ),
+    ("model", "setting", "method"),
+)
+
+RANKS = Table(
+    "ranks",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("metric", _STR, ""),
+        _req("test", _STR, "permutation | Jonckheere-Terpstra"),
+        _req("subject", _STR, "method, or axis and method of a trend"),
+        _opt("statistic", _FLOAT, "difference of means | J"),
+        _opt("p", _FLOAT, "two-sided, exact"),
+        _opt("smallest_p", _FLOAT, "the smallest p this test can reach with these seeds"),
+        _opt("alpha", _FLOAT, "level it is read at"),
+        _req("seeds", _STR, "JSON list: S of each cell"),
+        _REASON,
+    ),
+    ("model", "setting", "test", "subject"),
+)
+
+MULTIVERSE = Table(
+    "multiverse",
+    (
+        *_PAIR,
+        _req("metric", _STR, ""),
+        _req("estimand", _STR, "new_problems | fixed_problems"),
+        _req("analysis", _STR, "welch | pooled | mixed model | without stopped runs"),
+        _req("checkpoint", _STR, "last | mean_of_last_3"),
+        *_SHORT,
+        _opt("p_adjusted", _FLOAT, "within the family of the same analysis"),
+        _opt("verdict", _STR, "as in contrasts"),
+        _req("flags", _STR, "comma-separated"),
+        _REASON,
+    ),
+    ("model", "setting", "method", "estimand", "analysis", "checkpoint"),
+)
+
+STRATA = Table(
+    "strata",
+    (
+        *_PAIR,
+        _req("metric", _STR, ""),
+        _req("band", _STR, "base accuracy, or interaction: highest minus lowest band"),
+        _req("problems", _INT, "P in the band"),
+        *_SHORT,
+        _opt("p_adjusted", _FLOAT, "Holm over the methods, interaction only"),
+        _REASON,
+    ),
+    ("model", "setting", "method", "band"),
+)
+
+GRID = Table(
+    "grid",
+    (
+        *_PAIR,
+        _req("metric", _STR, ""),
+        *_SHORT,
+        _opt("p_fdr", _FLOAT, "Benjamini-Hochberg over all methods of the setting"),
+        _opt("p_best", _FLOAT, "Holm against the method with the highest mean; null for that method"),
+        _opt("among_best", _BOOL, "not significantly worse than the best; null: not a trained method"),
+        *_SEEDS,
+        _REASON,
+    ),
+    ("model", "setting", "method"),
+)
+
+BENCHMARKS = Table(
+    "benchmarks",
+    (
+        *_PAIR,
+        _req("benchmark", _STR, ""),
+        _req("metric", _STR, ""),
+        *_SHORT,
+        _opt("p_adjusted", _FLOAT, "Holm over the benchmarks of the method"),
+        _req("claimed", _BOOL, "whether the macro difference was claimed; if not, these rows describe"),
+        _req("problems", _INT, "P"),
+        *_SEEDS,
+        _REASON,
+    ),
+    ("model", "setting", "method", "benchmark"),
+)
+
+CURVES = Table(
+    "curves",
+    (
+        *_PAIR,
+        _req("curve", _STR, "metric.summary; metric.crossover and metric.collapse where declared"),
+        _opt("mean", _FLOAT, "over seeds, unit of the metric"),
+        _opt("mean_reference", _FLOAT, ""),
+        *_SHORT,
+        _opt("p_adjusted", _FLOAT, "Holm over the methods of the primary family"),
+        *_SEEDS,
+        _REASON,
+    ),
+    ("model", "setting", "method", "curve"),
+)
+
+COSTS = Table(
+    "costs",
+    (
+        *_PAIR,
+        _req("metric", _STR, ""),
+        _req("cost", _STR, "generated_tokens | trained_tokens | device_seconds"),
+        _opt("budget", _FLOAT, "amount of it per run"),
+        _opt("mean", _FLOAT, "score at the budget, over seeds"),
+        _opt("mean_reference", _FLOAT, ""),
+        *_SHORT,
+        _opt("p_adjusted", _FLOAT, "Holm over the methods of the primary family"),
+        *_SEEDS,
+        _REASON,
+    ),
+    ("model", "setting", "method", "cost"),
+)
+
 TRENDS = Table(
     "trends",
     (
         _req("model", _STR, ""),
         _req("setting", _STR, ""),
         _req("metric", _STR, ""),
-        _req("axis", _STR, "K | kappa | ..."),
+        _req("axis", _STR, "K | kappa | ...; two joined by x for an interaction"),
         _req("method", _STR, "method whose points form the axis"),
-        _req("degree", _INT, "1 linear, 2 quadratic"),
-        _req("x", _STR, "JSON list: positions on the natural axis"),
+        _req("degree", _INT, "1 linear, 2 quadratic; 0 interaction: difference of differences between the corners"),
+        _req("x", _STR, "JSON list: positions on the natural axis, pairs for an interaction"),
         *_TEST,
     ),
     ("model", "setting", "metric", "axis", "method", "degree"),

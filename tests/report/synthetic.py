@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from seedwise.report.build import analyse, render
-from seedwise.report.facts import Comparison
+from seedwise.report.facts import Comparison, Look
 
 BENCHMARKS = {"same": 40, "longer": 30, "mixed": 36}
-SAMPLES = 16
+SAMPLES, SIMULATIONS = 16, 100
 STEPS = (20, 40, 60)
 # macro accuracy gained over the reference at the last step
 EFFECTS = {
@@ -25,7 +25,10 @@ AXES = {
     "eapo.log2": {"kappa": math.log(2)}, "eapo.log4": {"kappa": math.log(4)},
 }  # fmt: skip
 FAMILY, TRENDS = ("qae.K0.4", "eapo.log4", "qae_eapo", "base"), ("K", "group_size")
-COMPARE = Comparison("clip_higher", "avg@n", FAMILY, TRENDS, 0.02, 0.05)
+COMPARE = Comparison(
+    "clip_higher", "avg@n", FAMILY, TRENDS, 0.02, 0.05, curves=("reward.area", "entropy_nats.log_volatility"),
+    budget={"generated_tokens": None, "trained_tokens": None},
+)  # fmt: skip
 FACTS = {
     "study": "synthetic",
     "compare": COMPARE,
@@ -100,6 +103,8 @@ def metrics(planned: pd.DataFrame, rng: np.random.Generator, steps: int = 60) ->
             "reward": 0.45 + (EFFECTS[row.method] + 0.25) * (1 - np.exp(-t / 25)) + rng.normal(0, 0.03, steps),
             "entropy_nats": 0.2 * np.exp(-t / (200 if "qae" in row.method else 60)) + rng.normal(0, 0.004, steps),
             "length_tokens": 22 + 6 * t / steps + rng.normal(0, 0.8, steps),
+            "generated_tokens_total": 1500.0 * t,
+            "trained_tokens_total": 1500.0 * t * (1 - zero.mean()),
             "positive_advantage_share": positive,
             "zero_advantage_share": zero,
             "negative_advantage_share": 1 - zero - positive,
@@ -148,7 +153,10 @@ def samples(planned: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS) -> Path:
+def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS, look: Look | None = None) -> Path:
     """Analyse and render a study; returns the path of the page."""
-    analyse(study["runs"], study["counts"], study["windows"], facts["compare"], out)
+    analyse(
+        study["runs"], study["counts"], study["windows"], facts["compare"], out, look=look, metrics=study["metrics"],
+        stops=study.get("stops"), simulations=SIMULATIONS,
+    )  # fmt: skip
     return render(out, study["metrics"], facts, study["samples"], study["runs"])

@@ -2,51 +2,21 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from counted import cell, frame, one, planned
 
 from seedwise import tables
-from seedwise.report.analysis import contrasts, means, trends
+from seedwise.report.analysis import contrasts, means
 from seedwise.report.facts import Comparison, ReportError
-from seedwise.report.trends import trend_lines
+from seedwise.report.trends import grids, trend_lines, trends
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "statistics.json").read_text())
 COMPARE = Comparison("ref", "avg@n", ("a", "b"), ("K",), 0.02, 0.05)
-
-
-def cell(method, counts_SN, bench="x", n=4, setting="G8", step=60, first_seed=0, model="m"):
-    """COUNTS rows from a list of seeds, each a list of c per problem; None: not answered."""
-    return [
-        {
-            "run": f"{method}.{setting}.s{seed}", "model": model, "method": method, "setting": setting, "seed": seed,
-            "step": step, "benchmark": bench, "problem": f"{bench}{i}", "samples": n, "correct": c, "unparsed": 0,
-            "timeout": 0, "truncated": 0, "tokens": 9.0,
-        }
-        for seed, counts_N in enumerate(counts_SN, start=first_seed)
-        for i, c in enumerate(counts_N)
-        if c is not None
-    ]  # fmt: skip
-
-
-def frame(*cells):
-    return pd.DataFrame([row for rows in cells for row in rows])
-
-
-def planned(counts, extra=(), axes=None):
-    rows = counts.drop_duplicates("run")[["run", "model", "method", "setting", "seed"]]
-    rows = pd.concat([rows, pd.DataFrame(extra, columns=rows.columns)], ignore_index=True)
-    given = rows["method"].map(lambda method: json.dumps((axes or {}).get(method, {})))
-    return rows.assign(group_size=rows["setting"].str.extract(r"(\d+)")[0].fillna("8").astype(int), axes=given, id="0")
-
-
-def one(rows, **wanted):
-    for key, value in wanted.items():
-        rows = rows[rows[key].isna()] if value is None else rows[rows[key] == value]
-    assert len(rows) == 1, f"{len(rows)} rows for {wanted}"
-    return rows.iloc[0]
 
 
 A = [[4, 2, 0], [3, 1, 1]]
@@ -249,3 +219,37 @@ def test_natural_axes_and_names_of_lines():
     assert {line.method for line in trend_lines(runs, "K")} == {"qe.K0.*.log2", "qe.K0.*.log4"}
     sizes = {line.method: (line.setting, line.xs) for line in trend_lines(runs, "group_size")}
     assert sizes["e.log2"] == ("G4+G8", (2.0, 3.0))
+
+
+GRID = {f"q.K0.{k}": {"K": k / 10} for k in (2, 4, 6)}
+
+
+def crossed(holes=()):
+    """K = .2, .4, .6 at G = 4 and 8; raising K by .2 gains one answer of four at G8 and nothing at G4."""
+    cells = [
+        cell(m, [[1 + gain * i, 0], [1 + gain * i, 1]], setting=f"G{G}")
+        for G, gain in ((4, 0), (8, 1))
+        for i, m in enumerate(GRID)
+        if (m, G) not in holes
+    ]
+    counts = frame(*cells, cell("ref", B))
+    return planned(counts, axes=GRID), counts
+
+
+def test_interaction_is_the_difference_of_differences_between_the_corners(tmp_path):
+    runs, counts = crossed()
+    rows = trends(runs, counts, replace(COMPARE, interactions=(("K", "group_size"),)))
+    tables.write(tables.TRENDS, rows, tmp_path / "trends.parquet")
+    row = one(rows, degree=0)
+    # problem 1 of 2: from K = .2 to .6 two of four answers more at G8, none at G4
+    assert row["difference"] == pytest.approx(2 / 4 / 2)
+    assert (row["axis"], row["method"], row["setting"]) == ("K x group_size", "q", "G4+G8")
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["p_adjusted"] == row["p"]
+
+
+def test_a_grid_with_a_hole_leaves_the_level_out():
+    runs, _ = crossed(holes={("q.K0.4", 4)})
+    (grid,) = grids(runs, ("K", "group_size"))
+    assert sorted(grid.cells) == [(0.2, 2.0), (0.2, 3.0), (0.6, 2.0), (0.6, 3.0)]
+    assert grids(*crossed(holes={("q.K0.4", 4), ("q.K0.6", 4)})[:1], ("K", "group_size")) == []

@@ -16,6 +16,10 @@ from seedwise.report.results import Design, Results, design
 COMPARE = Comparison("ref", "avg@n", ("a", "b", "c"), (), 0.02, 0.05)
 FACTS = Facts("s", COMPARE, "c0ffee00")
 DESIGNS = {("m", "G8"): Design((2,), {"x": 1}, {"x": (2,)}, 3)}
+TABLES = (
+    "main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves", "costs",
+    "benchmarks", "grid", "resampling", "runs",
+)  # fmt: skip
 NUMBERS = (
     "difference",
     "se",
@@ -78,7 +82,8 @@ def results(verdicts):
                 "model": "m", "setting": "G8", "metric": "avg@2", "benchmark": None, "method": m,
                 "estimand": "new_problems", "family": "primary", "verdict": v, "flags": "", "branch": "sum",
                 "p": None if v is None else 0.0,
-                "p_adjusted": None if v is None else 0.0, "reason": "one training seed" if v is None else None,
+                "p_adjusted": None if v is None else 0.0, "level": 0.05, "withheld": None,
+                "reason": "one training seed" if v is None else None,
             }
             for m, v in verdicts.items()
         ]
@@ -119,7 +124,7 @@ def test_tables_of_a_study(rendered):
         assert part in text
     assert "0.000" not in text
     assert re.search(r"\| qae\.K0\.4 \| 3 \|.*\| \*\*superior\*\* \|", text)
-    assert re.search(r"\| base \| – \|.*\| inferior \|", text)
+    assert re.search(r"\| base \| – \|.*\| inferior \(underdispersed\) \|", text)
     numbers = pd.read_csv(rendered / "tables" / "main.csv")
     assert numbers.set_index(["setting", "method"]).loc[("G8", "qae.K0.4"), "difference"] == pytest.approx(
         0.1, abs=0.05
@@ -128,11 +133,8 @@ def test_tables_of_a_study(rendered):
 
 def test_other_tables(rendered):
     folder = rendered / "tables"
-    assert {path.name for path in folder.iterdir()} == {
-        f"{name}.{ending}"
-        for name in ("main", "differences", "passk", "trends", "resampling", "runs")
-        for ending in ("md", "csv", "tex")
-    }
+    endings = ("md", "csv", "tex")
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{ending}" for name in TABLES for ending in endings}
     assert "| qae | embedded, G8 | K | 0.2, 0.4, 0.6 | quadratic |" in (folder / "trends.md").read_text()
     assert "pass@8 is a secondary family" in (folder / "passk.md").read_text()
     assert "these problems" in (folder / "differences.md").read_text()
@@ -143,7 +145,14 @@ def test_other_tables(rendered):
 
 def test_missing_seed_and_missing_run_are_shown(study, tmp_path):
     lost = {"qae.K0.4.G8.s2", "eapo.log4.G8.s0", "eapo.log4.G8.s1", "eapo.log4.G8.s2"}
-    analyse(study["runs"], study["counts"][~study["counts"]["run"].isin(lost)], None, synthetic.COMPARE, tmp_path)
+    analyse(
+        study["runs"],
+        study["counts"][~study["counts"]["run"].isin(lost)],
+        None,
+        synthetic.COMPARE,
+        tmp_path,
+        simulations=0,
+    )
     results, facts = load(tmp_path, study["runs"]), Facts.of(synthetic.FACTS)
     designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
     text = {name: markdown(views) for name, views in views_of(results, facts, designs).items()}
@@ -158,7 +167,7 @@ def test_missing_seed_and_missing_run_are_shown(study, tmp_path):
 
 
 def text_of(study, tmp_path):
-    analyse(study["runs"], study["counts"], None, synthetic.COMPARE, tmp_path)
+    analyse(study["runs"], study["counts"], None, synthetic.COMPARE, tmp_path, simulations=0)
     results, facts = load(tmp_path, study["runs"]), Facts.of(synthetic.FACTS)
     designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
     return {name: markdown(views) for name, views in views_of(results, facts, designs).items()}

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from seedwise.stats.clustered import clustered_mean
-from seedwise.stats.curves import curve, welch
+from seedwise.stats.curves import Crossover, crossover, crossover_test, curve, welch
 from seedwise.stats.results import StatsError
 
 
@@ -109,3 +109,25 @@ def test_welch_of_one_run_or_broken_numbers():
         welch([1, 2], [1, float("nan")])
     with pytest.raises(StatsError, match=r"arm a of shape \(0,\)"):
         welch([], [1])
+
+
+def test_crossover_is_the_first_step_of_the_final_lead():
+    steps = [10, 20, 30, 40]
+    # above .5 at 20, back to it at 30, above for good from 40
+    assert crossover(steps, [0.1, 0.6, 0.5, 0.7], 0.5) == Crossover(40.0)
+    assert crossover(steps, [0.6, 0.6, 0.6, 0.6], 0.5) == Crossover(10.0)
+    # two methods: the second leads until 20
+    assert crossover(steps, [0.1, 0.3, 0.5, 0.6], [0.2, 0.3, 0.4, 0.4]) == Crossover(30.0)
+    never = crossover(steps, [0.9, 0.9, 0.9, 0.5], 0.5)
+    assert (never.step, never.reason) == (None, "not above its level at the last step, 40")
+    with pytest.raises(StatsError, match="value nan"):
+        crossover(steps, [1, 1, 1, 1], float("nan"))
+
+
+def test_runs_that_never_crossed_rank_last():
+    early, late = [Crossover(float(step)) for step in (10, 20, 30, 40)], [Crossover(50.0), *[Crossover(None, "")] * 3]
+    result = crossover_test(early, late)
+    # ranks 1 to 4 against 5 and three times 7: the most extreme of C(8, 4) = 70
+    assert (result.p, result.difference) == (pytest.approx(2 / 70), pytest.approx(2.5 - 6.5))
+    nobody = [Crossover(None, "")] * 4
+    assert crossover_test(nobody, nobody).p == 1

@@ -1,3 +1,5 @@
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -42,12 +44,40 @@ def stepped_down(p):
     return tuple(adjusted)
 
 
-# few examples: statsmodels collects all garbage on every call of Holm
+# few examples: statsmodels, called bare, collects all garbage on every call of Holm
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_equals_its_definition_and_statsmodels(p):
     assert holm(p) == pytest.approx(stepped_down(p), abs=1e-15)
     assert holm(p) == pytest.approx(tuple(multipletests(p, method="holm")[1]), abs=1e-15)
+
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+
+def test_holm_walks_no_garbage_but_its_own():
+    gc.disable()  # or a collection of its own could come in between
+    try:
+        abandoned = weakref.ref(Cycle())
+        assert holm([0.01, 0.04]) == pytest.approx((0.02, 0.04))
+        assert (abandoned() is None, gc.get_freeze_count()) == (False, 0)
+        multipletests([0.01, 0.04], method="holm")
+        assert abandoned() is None
+    finally:
+        gc.enable()
+
+
+def test_objects_frozen_by_others_stay_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        holm([0.01, 0.04])
+        # a frozen object that dies leaves the count; thawed ones would leave it at 0
+        assert 0 < gc.get_freeze_count() <= frozen
+    finally:
+        gc.unfreeze()
 
 
 def test_a_missing_p_leaves_a_family_of_three():  # case 29

@@ -1,7 +1,10 @@
-import pytest
-from scipy.stats import mannwhitneyu
+from itertools import combinations
 
-from seedwise.stats.permutation import permutation_test
+import numpy as np
+import pytest
+from scipy.stats import mannwhitneyu, wilcoxon
+
+from seedwise.stats.permutation import permutation_test, sign_flip_test
 from seedwise.stats.results import StatsError
 
 
@@ -23,6 +26,24 @@ def test_smallest_p_of_apart_seeds(golden, S, statistic):
     result = permutation_test(a, b, statistic=statistic)
     assert result.smallest_p == golden.printed(golden["G13"]["min_p_two_sided"][f"S{S}"])
     assert result.p == result.smallest_p
+
+
+def test_counting_equals_the_enumeration_of_all_arrangements():
+    rng = np.random.default_rng(0)
+    for S_a, S_b in ((3, 3), (1, 6), (5, 4), (6, 7)):
+        values = rng.integers(0, 9, S_a + S_b) / 8  # with ties
+        chosen = np.array(list(combinations(range(S_a + S_b), S_a)))
+        gaps = np.array([values[c].mean() - np.delete(values, c).mean() for c in chosen])
+        result = permutation_test(values[:S_a], values[S_a:])
+        assert result.p == pytest.approx(np.mean(np.abs(gaps) >= abs(gaps[0]) - 1e-12))
+        assert result.smallest_p == pytest.approx(np.mean(np.abs(gaps) >= np.abs(gaps).max() - 1e-12))
+        assert result.arrangements == len(chosen)
+
+
+def test_sixteen_against_sixteen_seeds_are_counted():
+    result = permutation_test(range(16, 32), range(16))
+    # two of C(32, 16) arrangements are this far apart
+    assert result.p == pytest.approx(2 / 601_080_390)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "rank"])
@@ -50,7 +71,7 @@ def test_identical_seeds_have_p_1_and_no_star():  # case 30
     [
         ([], [1.0], r"arm a: \[\]"),
         ([1.0], [float("nan")], "arm b:"),
-        (range(12), range(12), "2704156 arrangements: use Welch"),
+        (range(17), range(16), "17 and 16 seeds: above 32 together use Welch"),
     ],
 )
 def test_permutation_refuses(a, b, message):
@@ -58,3 +79,34 @@ def test_permutation_refuses(a, b, message):
         permutation_test(list(a), list(b))
     with pytest.raises(StatsError, match="statistic: 'median'"):
         permutation_test([1.0], [2.0], statistic="median")
+
+
+@pytest.mark.parametrize("S", [3, 5, 6, 8])
+def test_g13_smallest_p_of_sign_flips(golden, S):
+    result = sign_flip_test(range(1, S + 1))
+    assert result.smallest_p == golden.printed(golden["G13"]["min_p_signflip"][f"S{S}"])
+    assert result.p == result.smallest_p
+    assert (result.significant, result.arrangements) == (True if S > 5 else None, 2**S)
+
+
+def test_sign_flips_by_hand():
+    # sums of +-1 +-2 +-4: |sum| 7, 5, 3, 1, twice each; seen 1 - 2 + 4 = 3: 6 of 8 are as far
+    assert sign_flip_test([1, -2, 4]).p == pytest.approx(6 / 8)
+    three = sign_flip_test([1, 2, 3])
+    assert three.reason == "3 pairs cannot reach p <= 0.05: 0.25 is the smallest"
+    assert sign_flip_test([0, 0, 0, 0, 0, 0]).p == 1
+
+
+def test_sign_flips_of_ranks_are_wilcoxons():
+    differences = np.array([0.3, -0.1, 0.5, 0.7, -0.2, 0.9, 1.1])
+    ranks = np.sign(differences) * (np.argsort(np.argsort(np.abs(differences))) + 1)
+    assert sign_flip_test(ranks).p == pytest.approx(wilcoxon(differences, method="exact").pvalue)
+
+
+@pytest.mark.parametrize(
+    ("differences", "message"),
+    [([], r"differences \[\]"), ([float("nan")], "finite"), (range(17), "17 pairs: above 16 use Welch")],
+)
+def test_sign_flips_refuse(differences, message):
+    with pytest.raises(StatsError, match=message):
+        sign_flip_test(list(differences))

@@ -5,9 +5,19 @@ from statsmodels.stats.power import TTestIndPower
 
 from seedwise.stats.components import Components, components_from, sampling_variance
 from seedwise.stats.contrasts import tw_contrast
-from seedwise.stats.planner import ceiling, inconclusive, mde, power_analytic, power_mc, seeds_needed
+from seedwise.stats.planner import (
+    best_samples,
+    ceiling,
+    inconclusive,
+    mde,
+    plan,
+    power_analytic,
+    power_mc,
+    seeds_needed,
+)
 from seedwise.stats.results import StatsError
 from seedwise.stats.scores import avg
+from seedwise.stats.staged import power_staged
 
 # the base scenario of the reference, section 8
 BASE = Components(var_seed=0.0193**2, var_mp=0.0729**2, var_seed_problem=0.0086, theta_var=0.13)
@@ -143,6 +153,64 @@ def test_upper_limit_of_the_seed_variance_by_hand():
     assert (c.var_seed, c.var_seed_upper) == pytest.approx((s2, 4 * s2 / stats.chi2.ppf(0.25, 4)))
     assert c.cautious().var_seed == c.var_seed_upper
     assert BASE.cautious() is BASE
+    # 4 df: the 95 % interval of the SD reaches to sqrt(4 / .4844) = 2.87 times the estimate
+    assert c.var_seed_high == pytest.approx(s2 * 2.8736**2, rel=1e-4)
+    assert c.var_seed_low == pytest.approx(4 * s2 / stats.chi2.ppf(0.975, 4))
+
+
+def test_best_samples_by_hand():
+    # other = .0004 + .009/100 = .00049; sqrt(.13 * 49 / (.0013 * .00049)) / 100 = sqrt(1e7) / 100 = 31.6
+    components = Components(0.0004, 0.005, 0.009, 0.13)
+    assert best_samples(components, 100, cost_seed=49, cost_sample=0.0013) in (31, 32)
+
+    def price(n):
+        return (49 + 100 * n * 0.0013) * (0.00049 + 0.13 / (100 * n))
+
+    found = best_samples(components, 100, cost_seed=49, cost_sample=0.0013)
+    assert price(found) == min(price(n) for n in range(1, 200))
+    assert best_samples(components, 100, cost_seed=1e-9, cost_sample=1.0) == 1
+    assert best_samples(Components(0.0004, 0.0, 0.0, 0.0), 100, cost_seed=1.0, cost_sample=1.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("delta", "power", "seeds"),
+    [(0.05, 0.938, None), (0.08, 1.0, 4.5), (0.0, 0.05, None)],
+)
+def test_looks_agree_with_full_simulation(delta, power, seeds, rng):
+    # of the reference: Lan-DeMets of the O'Brien-Fleming type at 3, 5, 7, 10 seeds, 130 problems
+    staged = power_staged(BASE, [3, 5, 7, 10], 130, 16, delta, rng=rng, studies=1500)
+    assert staged.power == pytest.approx(power, abs=0.02)  # Monte-Carlo s.e. .006
+    if seeds is not None:
+        assert staged.seeds == pytest.approx(seeds, abs=0.3)
+    assert list(staged.found) == sorted(staged.found)
+    # information at 3 of 10 seeds in the base scenario: .44
+    assert staged.looks[0].t == pytest.approx(0.44, abs=0.02)
+
+
+def test_looks_at_every_level_would_find_too_much(rng):
+    """Teeth: the same paths tested at .05 each time reject an equal pair in 11 %, as in the reference."""
+    naive = power_staged(BASE, [3, 5, 7, 10], 130, 16, 0.0, rng=np.random.default_rng(4), kind="pocock", studies=1500)
+    greedy = power_staged(
+        BASE, [3, 5, 7, 10], 130, 16, 0.0, rng=np.random.default_rng(4), alpha=0.15, kind="pocock", studies=1500
+    )
+    assert naive.power < 0.07 < greedy.power
+
+
+def test_a_plan_gathers_what_a_design_reaches():
+    def rng():
+        return np.random.default_rng(7)
+
+    reach = plan(BASE, 5, 130, 16, 0.05, rng=rng())
+    assert reach.power_mc == power_mc(BASE, 5, 130, 16, 0.05, rng=rng())
+    assert reach.power_analytic == power_analytic(BASE, 5, 130, 16, 0.05).power
+    assert reach.mde == pytest.approx(mde(BASE, 5, 130, 16, rng=np.random.default_rng(8)), rel=0.02)
+    assert (reach.ceiling, reach.staged) == (ceiling(BASE, 130, 0.05), None)
+    with_looks = plan(BASE, 5, 130, 16, 0.05, [3, 5], rng=rng())
+    assert with_looks.staged is not None
+    # a look in between costs a little of the power and saves seeds
+    assert with_looks.staged.power == pytest.approx(reach.power_mc, abs=0.04)
+    assert 3 < with_looks.staged.seeds < 5
+    assert with_looks == plan(BASE, 5, 130, 16, 0.05, [3, 5], rng=rng())
 
 
 def test_g2_sampling_variance_golden(golden):
@@ -180,6 +248,13 @@ def test_inconclusive_says_what_would_help(rng):
         (lambda rng: ceiling(BASE, 1, 0.1), "problems: 1"),
         (lambda rng: mde(Components(0, 0, 0, 0), 3, 30, 16, rng=rng), "nothing varies"),
         (lambda rng: power_analytic(Components(0, 1, 0, 0), 3, 30, 1, 0.1, target="E1"), "nothing varies over seeds"),
+        (lambda rng: plan(BASE, 5, 30, 16, 0.05, [3, 4], rng=rng), r"looks \[3, 4\]: the last must be at all 5 seeds"),
+        (lambda rng: best_samples(BASE, 30, cost_seed=0, cost_sample=1), "cost_seed: 0: give a cost above 0"),
+        (lambda rng: best_samples(BASE, 1, cost_seed=1, cost_sample=1), "problems: 1"),
+        (
+            lambda rng: best_samples(Components(0, 1, 0, 1), 30, cost_seed=1, cost_sample=1),
+            "nothing but sampling varies",
+        ),
         (lambda rng: components_from({"A": {"b": np.ones((2, 2))}}), "at least 2 cells, got 1"),
         (lambda rng: components_from({m: {"b": np.ones((1, 2))} for m in "AB"}), "at least 2 seeds in every cell"),
         (lambda rng: components_from({m: {"b": np.ones((2, 1))} for m in "AB"}), "at least 2 problems"),

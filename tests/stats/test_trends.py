@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seedwise.stats.results import StatsError
-from seedwise.stats.trends import kron_weights, trend, trend_weights
+from seedwise.stats.trends import interaction, kron_weights, trend, trend_weights
 
 
 def test_linear_weights_by_hand(golden):
@@ -86,3 +86,46 @@ def test_trends_and_interactions_refuse_what_does_not_fit():
         kron_weights([[1, -1]], [1, -1])
     with pytest.raises(StatsError, match=r"cell 'K0\.8' has a weight but no scores"):
         trend({"K0.4": {"b": np.ones((2, 2))}}, {"K0.4": 0.4, "K0.8": 0.8})
+
+
+def grid(case):
+    return {(i, j): {"all": np.array(y)[:, None]} for i, row in enumerate(case["y"]) for j, y in enumerate(row)}
+
+
+def test_g11_interaction_golden(golden):
+    case = golden["G11"]
+    result = interaction(grid(case), {cell: cell for cell in grid(case)}, target="E1")
+    got = (result.contrast.d, result.contrast.t, result.contrast.df, result.contrast.p)
+    assert got == tuple(golden.printed(case[k]) for k in ("contrast", "t_welch", "df_welch", "p_welch"))
+    assert (result.omnibus.F, result.omnibus.p) == (golden.printed(case["F_anova"]), golden.printed(case["p_pooled"]))
+    assert result.omnibus.df == (1, 8)
+    # one degree of freedom: F is the square of the pooled t
+    assert pytest.approx(case["t_pooled"] ** 2, rel=1e-9) == result.omnibus.F
+
+
+def test_interaction_corners_on_a_wide_grid():
+    rng = np.random.default_rng(0)
+    cells = {(K, G): {"b": 0.5 * K * G + K - G + rng.normal(0, 0.01, (3, 8))} for K in (0.2, 0.4, 0.8) for G in (2, 3)}
+    result = interaction(cells, {cell: cell for cell in cells})
+    assert result.contrast.d == pytest.approx(0.5, abs=0.02)
+    # (range .6)(range 1)
+    assert result.corners == pytest.approx(0.6 * result.contrast.d)
+    assert (result.omnibus.df, result.omnibus.p < 0.001) == ((2, 12), True)
+
+
+def test_an_omnibus_f_without_seeds_or_variance_says_why():
+    one = {(i, j): {"b": np.array([[0.1 * i * j, 0.3]])} for i in (0, 1) for j in (0, 1)}
+    assert (
+        interaction(one, {cell: cell for cell in one}).omnibus.reason == "an F test needs at least 2 seeds in some cell"
+    )
+    flat = {cell: {"b": np.repeat(y["b"], 3, axis=0)} for cell, y in one.items()}
+    result = interaction(flat, {cell: cell for cell in flat}).omnibus
+    assert (result.F, result.reason) == (None, "no variance over seeds")
+
+
+def test_a_grid_with_holes_or_doubles_is_refused():
+    cells = {cell: {"b": np.ones((2, 2))} for cell in "abcd"}
+    with pytest.raises(StatsError, match=r"no cell at \(1.0, 1.0\)"):
+        interaction(cells, {"a": (0, 0), "b": (0, 1), "c": (1, 0)})
+    with pytest.raises(StatsError, match="same position"):
+        interaction(cells, {"a": (0, 0), "b": (0, 1), "c": (1, 0), "d": (1, 0)})

@@ -1,4 +1,5 @@
-TABLES = ["main", "differences", "passk", "trends", "resampling", "runs"]
+TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
+TABLES += ["costs", "benchmarks", "grid", "resampling", "runs"]
 FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
@@ -26,6 +27,18 @@ rule report:
             caption="../report/trends.rst",
             category="Tables",
             labels={"what": "trends"},
+        ),
+        multiverse=report(
+            LAYOUT.folder / "tables/multiverse.csv",
+            caption="../report/multiverse.rst",
+            category="Tables",
+            labels={"what": "the same comparison, analysed otherwise"},
+        ),
+        audit=report(
+            LAYOUT.folder / "tables/audit.csv",
+            caption="../report/audit.rst",
+            category="Tables",
+            labels={"what": "self-audit"},
         ),
         resampling=report(
             LAYOUT.folder / "tables/resampling.csv",

@@ -1,4 +1,4 @@
-"""COUNTS and the declared comparison -> MEANS, CONTRASTS, TRENDS.  Pure functions.
+"""COUNTS and the declared comparison -> MEANS, CONTRASTS.  Pure functions.
 
 Comparisons are made within a model and a setting.  The untrained model stands in every setting of
 its model as a cell without training seeds.  Intervals in the columns low and high are 95 % ones;
@@ -7,23 +7,22 @@ decisions are taken at the declared alpha, with Holm inside a family.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from seedwise import tables
-from seedwise.report.facts import BASE, PRIMARY, Compare
+from seedwise.report.decisions import CLAIMS, decide
+from seedwise.report.facts import BASE, PRIMARY, Compare, Look
 from seedwise.report.scores import CellKey, ModelScores, Selection, metrics_of, model_scores
-from seedwise.report.trends import TrendLine, trend_lines
 from seedwise.stats.contrasts import mean_interval, tw_contrast
-from seedwise.stats.families import family
 from seedwise.stats.results import Contrast, Target
 from seedwise.stats.scores import macro
-from seedwise.stats.trends import trend
 
 ALPHA = 0.05
+CHECKPOINTS = {"last": 1, "mean_of_last_3": 3}
 ESTIMANDS: Mapping[str, Target] = {"new_problems": "E2", "fixed_problems": "E1"}
 
 
@@ -33,7 +32,7 @@ def cells_of(runs: pd.DataFrame, counts: pd.DataFrame) -> dict[str, list[CellKey
     Cells that were planned but have no counts are among them.
     """
     columns = ["model", "setting", "method"]
-    rows = pd.concat([runs[columns], counts[columns]]).drop_duplicates()
+    rows = pd.concat([runs[columns], counts.drop_duplicates(["model", "run"])[columns]]).drop_duplicates()
     cells: dict[str, list[CellKey]] = {}
     for model, part in rows.groupby("model", sort=False):
         trained = part[part["method"] != BASE]
@@ -67,19 +66,40 @@ def secondary_metric(scores: ModelScores) -> str | None:
     return names[-1] if names else None
 
 
-def means(runs: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """MEANS: every cell, metric, benchmark and macro average, at every checkpoint of the cell."""
+def final_scores(counts: pd.DataFrame, compare: Compare | None) -> dict[str, ModelScores]:
+    """model -> scores at what is declared to be scored: the last checkpoint, or the mean of the last three."""
+    checkpoints = 1 if compare is None else CHECKPOINTS[compare.checkpoint]
+    return {
+        str(model): model_scores(part, checkpoints=checkpoints) for model, part in counts.groupby("model", sort=False)
+    }
+
+
+NOTHING = ModelScores({}, {}, {})
+
+
+def means(runs: pd.DataFrame, counts: pd.DataFrame, scored: Mapping[str, ModelScores] | None = None) -> pd.DataFrame:
+    """MEANS: every cell, metric, benchmark and macro average, at every checkpoint of the cell.
+
+    scored: of ``final_scores``; the rows of the final checkpoint hold what is declared to be scored.
+    """
     rows: list[dict] = []
+    final = final_scores(counts, None) if scored is None else scored
     for model, cells in cells_of(runs, counts).items():
         own = counts[counts["model"] == model]
+        found = {key: set(steps) for key, steps in own.groupby(["setting", "method"])["step"].unique().items()}
+        based = {step for (_, method), steps in found.items() if method == BASE for step in steps}
         for step in sorted(set(own["step"])):
-            scores = model_scores(own, step)
+            scores = None
             for setting, method in cells:
-                mine = own[(own["method"] == method) & ((own["setting"] == setting) | (method == BASE))]
-                if step in set(mine["step"]):
-                    keys = {"model": model, "setting": setting, "method": method, "step": step}
-                    rows += (keys | row for row in _means_of(scores, (setting, method)))
-    return _frame(tables.MEANS, rows)
+                steps = based if method == BASE else found.get((setting, method), set())
+                if step not in steps:
+                    continue
+                if step < max(steps):
+                    scores = model_scores(own, step) if scores is None else scores
+                keys = {"model": model, "setting": setting, "method": method, "step": step}
+                at = final[model] if step == max(steps) or scores is None else scores
+                rows += (keys | row for row in _means_of(at, (setting, method)))
+    return frame(tables.MEANS, rows)
 
 
 def _means_of(scores: ModelScores, cell: CellKey) -> Iterator[dict]:
@@ -101,156 +121,145 @@ def _mean(selection: Selection, cell: CellKey) -> dict:
     }  # fmt: skip
 
 
-def contrasts(runs: pd.DataFrame, counts: pd.DataFrame, compare: Compare) -> pd.DataFrame:
-    """CONTRASTS at the final checkpoint: every method against the reference of its model and setting.
+def families_of(scores: ModelScores, compare: Compare) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Name -> (metric, methods) of every family: the primary one, and those declared or else implied beside it."""
+    found = {PRIMARY: (primary_metric(scores, compare), tuple(compare.family))}
+    if compare.secondary:
+        for name, each in compare.secondary.items():
+            metric = metric_names(scores, None)[0] if each.metric == "avg@n" else each.metric
+            found[f"secondary: {name}"] = (metric, tuple(each.family))
+    elif (second := secondary_metric(scores)) is not None and second != found[PRIMARY][0]:
+        found[f"secondary: {second}"] = (second, tuple(compare.family))
+    return found
+
+
+def contrasts(
+    runs: pd.DataFrame,
+    counts: pd.DataFrame,
+    compare: Compare,
+    look: Look | None = None,
+    scored: Mapping[str, ModelScores] | None = None,
+    stopped: Collection[str] = (),
+) -> pd.DataFrame:
+    """CONTRASTS at what is scored: every method against the reference of its model and setting.
 
     A setting without the reference has none.  The primary family (macro of the declared metric, new
-    problems) and the secondary one (macro of the largest pass@k with n >= 2k) get Holm, equivalence
-    and verdicts, within each model and setting; every other row is descriptive.
+    problems) and the secondary ones get adjusted p, equivalence and verdicts, within each model and
+    setting; every other row is descriptive.  look: None stands for one declared look.  stopped: runs that
+    ended before their last step; they count with the weights at their stop and are flagged.
     """
     rows: list[dict] = []
+    final = final_scores(counts, compare) if scored is None else scored
+    stops = stops_of(runs, stopped)
     for model, cells in cells_of(runs, counts).items():
-        scores = model_scores(counts[counts["model"] == model])
-        families = {primary_metric(scores, compare): PRIMARY}
-        if (second := secondary_metric(scores)) is not None:
-            families.setdefault(second, f"secondary: {second}")
+        scores = final.get(model, NOTHING)
         for setting in dict.fromkeys(setting for setting, _ in cells):
             if (setting, compare.reference) not in cells:
                 continue
             methods = [method for place, method in cells if place == setting and method != compare.reference]
-            tested = [pair for method in methods for pair in _against(scores, setting, method, compare.reference)]
-            for metric, name in families.items():
-                _decide(tested, metric, name, compare)
+            tested = [
+                pair
+                for method in methods
+                for pair in _against(scores, setting, method, compare.reference, stops.get(model, {}))
+            ]
+            for name, (metric, members) in families_of(scores, compare).items():
+                _decide(tested, name, metric, members, compare, look)
             rows += ({"model": model} | row for row, _ in tested)
-    return _frame(tables.CONTRASTS, rows)
+    return frame(tables.CONTRASTS, rows)
+
+
+def stops_of(runs: pd.DataFrame, stopped: Collection[str]) -> dict[str, dict[CellKey, list[int]]]:
+    """model -> cell -> seeds of the runs in ``stopped``."""
+    found: dict[str, dict[CellKey, list[int]]] = {}
+    for row in runs[runs["run"].isin(list(stopped))].itertuples():
+        found.setdefault(row.model, {}).setdefault((row.setting, row.method), []).append(row.seed)
+    return found
 
 
 Tested = tuple[dict, Contrast | None]
 
 
-def _against(scores: ModelScores, setting: str, method: str, reference: str) -> Iterator[Tested]:
+def _against(
+    scores: ModelScores, setting: str, method: str, reference: str, stops: Mapping[CellKey, list[int]]
+) -> Iterator[Tested]:
     pair = ((setting, method), (setting, reference))
     for benchmark in (None, *scores.benchmarks):
         for metric in metric_names(scores, benchmark):
             selection = scores.select(pair, metric, benchmark)
+            keys = {
+                "setting": setting, "metric": metric, "benchmark": benchmark, "method": method,
+                "reference": reference, "seeds": selection.seeds(pair[0]), "seeds_reference": selection.seeds(pair[1]),
+                "problems": selection.problems, "samples": selection.samples,
+            }  # fmt: skip
             for estimand, target in ESTIMANDS.items():
-                keys = {
-                    "setting": setting, "metric": metric, "benchmark": benchmark, "method": method,
-                    "reference": reference, "estimand": estimand,
-                    "seeds": selection.seeds(pair[0]), "seeds_reference": selection.seeds(pair[1]),
-                    "problems": selection.problems, "samples": selection.samples,
-                }  # fmt: skip
+                keys["estimand"] = estimand
                 if selection.reason is not None:
-                    yield keys | _UNTESTED | {"reason": selection.reason}, None
+                    yield keys | UNTESTED | {"reason": selection.reason}, None
                     continue
-                contrast = tw_contrast(
-                    selection.scores, {pair[0]: 1.0, pair[1]: -1.0}, target=target, alpha=ALPHA,
-                    samples=_drawn(selection, metric), fixed=frozenset(cell for cell in pair if cell[1] == BASE),
-                )  # fmt: skip
-                yield keys | _UNTESTED | _columns(contrast, _cautions(selection, pair, scores)), contrast
+                contrast = against(selection, pair, metric, target)
+                yield keys | UNTESTED | columns(contrast, cautions(selection, pair, scores, stops)), contrast
 
 
-def _decide(tested: Iterable[Tested], metric: str, name: str, compare: Compare) -> None:
+def against(
+    selection: Selection, pair: tuple[CellKey, CellKey], metric: str, target: Target, **options: Any
+) -> Contrast:
+    """The contrast of two cells; ``options`` are those of ``tw_contrast``.  The untrained model has no seeds."""
+    return tw_contrast(
+        selection.scores, {pair[0]: 1.0, pair[1]: -1.0}, target=target, alpha=ALPHA, samples=selection.drawn(metric),
+        fixed=frozenset(cell for cell in pair if cell[1] == BASE), **options,
+    )  # fmt: skip
+
+
+def _decide(
+    tested: Iterable[Tested], name: str, metric: str, members: Collection[str], compare: Compare, look: Look | None
+) -> None:
     """Fill the family columns of the declared methods' macro rows."""
     wanted = {"metric": metric, "benchmark": None, "estimand": "new_problems"}
     rows = {
         row["method"]: (row, contrast)
         for row, contrast in tested
-        if row["method"] in compare.family and all(row[key] == value for key, value in wanted.items())
+        if row["method"] in members and all(row[key] == value for key, value in wanted.items())
     }
-    decided = family(
-        {method: contrast for method, (_, contrast) in rows.items() if contrast is not None},
-        alpha=compare.alpha,
-        smallest_effect=compare.smallest_effect,
-    )
+    decided = decide({method: c for method, (_, c) in rows.items() if c is not None}, compare, look)
     for method, (row, _) in rows.items():
         row["family"] = name
-        if (member := decided.members.get(method)) is not None:
-            row |= {
-                "p_adjusted": member.p_adjusted, "family_low": member.lo, "family_high": member.hi,
-                "tost_p": member.tost_p, "tost_p_adjusted": member.tost_p_adjusted, "verdict": member.verdict,
-            }  # fmt: skip
+        row |= decided.get(method, {})
+        if look is not None and look.reason is not None and method in decided:
+            row |= dict.fromkeys(CLAIMS) | {"withheld": f"look {look.number} was not declared"}
 
 
-def _drawn(selection: Selection, metric: str) -> int | None:
-    # the binomial floor behind the flag `underdispersed` holds for a share c/n only
-    return selection.samples if metric.startswith("avg@") and selection.samples > 1 else None
-
-
-def _cautions(selection: Selection, cells: Iterable[CellKey], scores: ModelScores) -> list[str]:
+def cautions(
+    selection: Selection, cells: Iterable[CellKey], scores: ModelScores, stops: Mapping[CellKey, Collection[int]]
+) -> list[str]:
+    """Flags about the data: problems left out, runs that stopped early."""
     flags = [f"dropped_problems={selection.dropped}"] if selection.dropped else []
     trained = [cell for cell in cells if cell[1] != BASE]
+    count = sum(len(stops.get(cell, ())) for cell in trained)
     steps = {step for cell in trained for block in scores.cells[cell].values() for step in block.steps}
+    if count:
+        return [*flags, f"stopped_early={count}"]
     return flags + (["stopped_early"] if len(steps) > 1 else [])
 
 
 _TEST = (
-    "difference", "se", "df", "t", "p", "p_adjusted", "low", "high", "V_seed", "V_prob", "V_res", "branch", "reason",
+    "difference", "se", "df", "t", "p", "p_adjusted", "level", "low", "high", "V_seed", "V_prob", "V_res", "branch",
+    "reason",
 )  # fmt: skip
-_FAMILY = ("family", "family_low", "family_high", "tost_p", "tost_p_adjusted", "verdict")
-_UNTESTED = dict.fromkeys((*_TEST, *_FAMILY)) | {"flags": ""}
+_FAMILY = ("family", "family_low", "family_high", "tost_p", "tost_p_adjusted", "verdict", "withheld")
+UNTESTED = dict.fromkeys((*_TEST, *_FAMILY)) | {"flags": ""}
 
 
-def _columns(contrast: Contrast, cautions: list[str]) -> dict:
+def columns(contrast: Contrast, flags: Iterable[str] = ()) -> dict:
+    """The columns of a test that a contrast fills."""
     return {
         "difference": contrast.d, "se": contrast.se, "df": contrast.df, "t": contrast.t, "p": contrast.p,
         "low": contrast.lo, "high": contrast.hi, "V_seed": contrast.V_seed, "V_prob": contrast.V_prob,
         "V_res": contrast.V_res, "branch": contrast.branch, "reason": contrast.reason,
-        "flags": ",".join([*contrast.flags, *cautions]),
+        "flags": ",".join([*contrast.flags, *flags]),
     }  # fmt: skip
 
 
-def trends(runs: pd.DataFrame, counts: pd.DataFrame, compare: Compare) -> pd.DataFrame:
-    """TRENDS: linear and quadratic contrast of the macro primary metric along each declared axis.
-
-    Holm over the two; a line of 2 points has the linear one only.
-    """
-    rows: list[dict] = []
-    for line, scores, metric in _lines(runs, counts, compare):
-        selection = scores.select(line.cells, metric, None)
-        keys = {
-            "model": line.model, "setting": line.setting, "metric": metric, "axis": line.axis,
-            "method": line.method, "x": json.dumps(line.xs),
-        }  # fmt: skip
-        if selection.reason is not None:
-            degrees = (1, 2) if len(line.xs) > 2 else (1,)
-            rows += (keys | _UNTESTED | {"degree": degree, "reason": selection.reason} for degree in degrees)
-            continue
-        x = dict(zip(line.cells, line.xs, strict=True))
-        result = trend(selection.scores, x, alpha=ALPHA, samples=_drawn(selection, metric))
-        cautions = _cautions(selection, line.cells, scores)
-        for degree, contrast, p in ((1, result.linear, result.p_linear), (2, result.quadratic, result.p_quadratic)):
-            if contrast is not None:
-                rows.append(keys | _UNTESTED | _columns(contrast, cautions) | {"degree": degree, "p_adjusted": p})
-    return _frame(tables.TRENDS, rows)
-
-
-def trend_positions(runs: pd.DataFrame, counts: pd.DataFrame, compare: Compare) -> pd.DataFrame:
-    """Each seed's macro score along the declared axes, for drawing.
-
-    Columns: model, setting, axis, method (of the line), x (natural axis), cell_setting, point (method
-    point), seed (position in the cell), score (0..1).
-    """
-    columns = ["model", "setting", "axis", "method", "x", "cell_setting", "point", "seed", "score"]
-    rows = []
-    for line, scores, metric in _lines(runs, counts, compare):
-        selection = scores.select(line.cells, metric, None)
-        for x, cell in zip(line.xs, line.cells, strict=True):
-            if cell in selection.scores:
-                rows += (
-                    (line.model, line.setting, line.axis, line.method, x, *cell, seed, float(score))
-                    for seed, score in enumerate(macro(selection.scores[cell]))
-                )
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _lines(runs: pd.DataFrame, counts: pd.DataFrame, compare: Compare) -> Iterator[tuple[TrendLine, ModelScores, str]]:
-    by_model = {model: model_scores(counts[counts["model"] == model]) for model in dict.fromkeys(runs["model"])}
-    for axis in compare.trends:
-        for line in trend_lines(runs, axis):
-            yield line, by_model[line.model], primary_metric(by_model[line.model], compare)
-
-
-def _frame(table: tables.Table, rows: Iterable[dict]) -> pd.DataFrame:
+def frame(table: tables.Table, rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table's columns; what a row has beside them is left out."""
     names = [column[0] for column in table.columns]
     return pd.DataFrame([{name: row[name] for name in names} for row in rows], columns=names)

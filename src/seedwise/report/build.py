@@ -15,15 +15,24 @@ from matplotlib.figure import Figure
 
 from seedwise import tables
 from seedwise.report import figures, intervals, layout, listings
-from seedwise.report.analysis import contrasts, means, trend_positions, trends
+from seedwise.report.analysis import contrasts, final_scores, frame, means, stops_of
+from seedwise.report.audits import audits
+from seedwise.report.decisions import look_rows, withhold
+from seedwise.report.difficulty import bands_of
 from seedwise.report.examples import examples
-from seedwise.report.facts import Compare, Facts
+from seedwise.report.exploring import benchmark_rows, grid_rows
+from seedwise.report.facts import Compare, Facts, Look
 from seedwise.report.findings import findings, headline
+from seedwise.report.further import further_tables
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import resampling
 from seedwise.report.results import Results, design
+from seedwise.report.robustness import effect_sizes, multiverse, places_of, rank_tests
 from seedwise.report.style import save
+from seedwise.report.training import cost_rows, curve_rows
+from seedwise.report.trends import trend_positions, trends
+from seedwise.stats.audit import SIMULATIONS
 
 _FILES = {
     "scores": tables.COUNTS,
@@ -31,26 +40,68 @@ _FILES = {
     "contrasts": tables.CONTRASTS,
     "trends": tables.TRENDS,
     "resampling": tables.RESAMPLING,
+    "look": tables.LOOK,
+    "stops": tables.STOPS,
+    "audit": tables.AUDIT,
+    "effects": tables.EFFECTS,
+    "ranks": tables.RANKS,
+    "multiverse": tables.MULTIVERSE,
+    "strata": tables.STRATA,
+    "curves": tables.CURVES,
+    "costs": tables.COSTS,
+    "grid": tables.GRID,
+    "benchmarks": tables.BENCHMARKS,
 }
 
 
 def analyse(
-    runs: pd.DataFrame, counts: pd.DataFrame, windows: pd.DataFrame | None, compare: Compare, out: Path
+    runs: pd.DataFrame,
+    counts: pd.DataFrame,
+    windows: pd.DataFrame | None,
+    compare: Compare,
+    out: Path,
+    *,
+    look: Look | None = None,
+    metrics: pd.DataFrame | None = None,
+    stops: pd.DataFrame | None = None,
+    simulations: int = SIMULATIONS,
 ) -> None:
-    """Write ``out/analysis/{scores,means,contrasts,trends,resampling}.parquet``.
+    """Write ``out/analysis/*.parquet``, one file for each table of ``_FILES``.
 
     runs: RUNS, every planned run.  counts: COUNTS of those that were evaluated.  windows: WINDOWS, or
-    None without a resampling experiment.  Raises ReportError on counts that make no sense.
+    None without a resampling experiment.  look: which look at the data this is; None is one declared look.
+    metrics: METRICS columns and ``run``, None without curves of training.  stops: STOPS, the runs that ended
+    before their last step.  simulations: of the self-audit, 0 for none.
+    Raises ReportError on counts that make no sense.
     """
+    known = stops if stops is not None else frame(tables.STOPS, [])
+    logged = metrics if metrics is not None else pd.DataFrame(columns=pd.Index(["run", "step", "name", "value"]))
+    stopped = set(known["run"])
+    scored = final_scores(counts, compare)
+    places = places_of(runs, counts, compare, scored)
+    audit = audits(places, compare, look, simulations)
+    withheld = {(row.model, row.setting): row.withheld for row in audit.itertuples() if isinstance(row.withheld, str)}
+    compared = withhold(contrasts(runs, counts, compare, look, scored, stopped), withheld)
     found = {
         "scores": counts,
-        "means": means(runs, counts),
-        "contrasts": contrasts(runs, counts, compare),
-        "trends": trends(runs, counts, compare),
+        "means": means(runs, counts, scored),
+        "contrasts": compared,
+        "trends": trends(runs, counts, compare, look, scored, stopped),
         "resampling": resampling(windows),
+        "look": look_rows(look),
+        "stops": known,
+        "audit": audit,
+        "effects": effect_sizes(places),
+        "ranks": rank_tests(places, runs, compare),
+        "multiverse": multiverse(places, counts, compare, look, stops_of(runs, stopped)),
+        "strata": bands_of(places, compare, look),
+        "curves": curve_rows(places, runs, logged, compare, look),
+        "costs": cost_rows(places, runs, counts, logged, compare, look),
+        "grid": grid_rows(places, compared, compare, look),
+        "benchmarks": benchmark_rows(places, compared, compare, look),
     }
-    for name, frame in found.items():
-        tables.write(_FILES[name], frame, Path(out) / "analysis" / f"{name}.parquet")
+    for name, rows in found.items():
+        tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
 
 
 def render(
@@ -96,6 +147,7 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         "differences": difference_tables(results, facts),
         "passk": listings.passk_tables(results, facts),
         "trends": [listings.trend_table(results)],
+        **further_tables(results, facts),
         "resampling": [listings.resampling_table(results)],
         "runs": [listings.run_table(results)],
     }
@@ -152,7 +204,19 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
             "Every claim has passed a test that counts training seeds and problems as sources of chance.",
             views["main"], [pictures["forest"]], views["differences"], "Every difference in full",
         ),
-        Section("training", "Training", "", (), [pictures["learning"], pictures["entropy"], pictures["length"]]),
+        Section(
+            "robustness", "How far the verdicts hang on the analysis",
+            "The declared analysis decides; these tables show what others would have said, and what this one can claim "
+            "by mistake.",
+            [*views["audit"], *views["multiverse"]], (),
+            [*views["effects"], *views["ranks"], *views["benchmarks"], *views["grid"]],
+            "Effect sizes, exact tests on seeds, every benchmark, every method",
+        ),
+        Section("strata", "By difficulty", "", views["strata"]),
+        Section("costs", "At equal cost", "", views["costs"]),
+        Section(
+            "training", "Training", "", views["curves"], [pictures["learning"], pictures["entropy"], pictures["length"]]
+        ),
         Section("passk", "pass@k", "", (), [pictures["pass_at_k"]], views["passk"], "Table"),
         Section("sparsity", "Sparsity of the advantage", "", (), [pictures["sparsity"]]),
         Section("trends", "Trends", "", views["trends"], along),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 BASE = "base"
 PRIMARY = "primary"
@@ -19,13 +19,8 @@ class ReportError(ValueError):
     """What was asked of the report cannot be given; one line with the remedy."""
 
 
-class Compare(Protocol):
-    """The declared comparison, read by attribute."""
-
-    @property
-    def reference(self) -> str:
-        """The method point all others are compared with."""
-        ...
+class Declared(Protocol):
+    """A declared family, read by attribute."""
 
     @property
     def metric(self) -> str:
@@ -34,7 +29,40 @@ class Compare(Protocol):
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Method points of the primary family."""
+        """Method points of the family."""
+        ...
+
+
+class Bound(Protocol):
+    """A declared collapse, read by attribute; one of floor and drop is None."""
+
+    @property
+    def floor(self) -> float | None:
+        """Lowest value that is no collapse, in the unit of the metric."""
+        ...
+
+    @property
+    def drop(self) -> float | None:
+        """Largest fall from the highest value so far that is none."""
+        ...
+
+    @property
+    def evaluations(self) -> int:
+        """How many values in a row it takes."""
+        ...
+
+
+class Compare(Declared, Protocol):
+    """The declared comparison, read by attribute; metric and family are those of the primary family."""
+
+    @property
+    def reference(self) -> str:
+        """The method point all others are compared with."""
+        ...
+
+    @property
+    def secondary(self) -> Mapping[str, Declared]:
+        """Further declared families by name."""
         ...
 
     @property
@@ -52,6 +80,63 @@ class Compare(Protocol):
         """Family-wise error allowed."""
         ...
 
+    @property
+    def spending(self) -> Literal["obf", "pocock"]:
+        """How alpha is spent over the declared looks."""
+        ...
+
+    @property
+    def checkpoint(self) -> Literal["last", "mean_of_last_3"]:
+        """What is scored."""
+        ...
+
+    @property
+    def bands(self) -> tuple[float, ...]:
+        """Upper edges of the bands of base accuracy; none: no bands."""
+        ...
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """``metric.summary`` of training curves."""
+        ...
+
+    @property
+    def interactions(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of ordered axes."""
+        ...
+
+    @property
+    def crossover(self) -> Mapping[str, float]:
+        """Metric -> level that a run is to stay above."""
+        ...
+
+    @property
+    def collapse(self) -> Mapping[str, Bound]:
+        """Metric -> when a run counts as collapsed."""
+        ...
+
+    @property
+    def budget(self) -> Mapping[Any, float | None]:
+        """Cost -> amount at which scores are compared; None: the largest that every run reached."""
+        ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """A Declared as a plain value."""
+
+    metric: str
+    family: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fall:
+    """A Bound as a plain value."""
+
+    floor: float | None = None
+    drop: float | None = None
+    evaluations: int = 3
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -63,6 +148,15 @@ class Comparison:
     trends: tuple[str, ...]
     smallest_effect: float
     alpha: float
+    secondary: Mapping[str, Declared] = field(default_factory=dict)
+    spending: Literal["obf", "pocock"] = "obf"
+    checkpoint: Literal["last", "mean_of_last_3"] = "last"
+    bands: tuple[float, ...] = (0.0, 0.5)
+    curves: tuple[str, ...] = ()
+    budget: Mapping[Any, float | None] = field(default_factory=dict)
+    interactions: tuple[tuple[str, str], ...] = ()
+    crossover: Mapping[str, float] = field(default_factory=dict)
+    collapse: Mapping[str, Bound] = field(default_factory=dict)
 
     @classmethod
     def of(cls, compare: Compare) -> Comparison:
@@ -74,7 +168,49 @@ class Comparison:
             tuple(compare.trends),
             float(compare.smallest_effect),
             float(compare.alpha),
+            {name: Family(each.metric, tuple(each.family)) for name, each in compare.secondary.items()},
+            compare.spending,
+            compare.checkpoint,
+            tuple(compare.bands),
+            tuple(compare.curves),
+            dict(compare.budget),
+            tuple(compare.interactions),
+            dict(compare.crossover),
+            {name: Fall(each.floor, each.drop, each.evaluations) for name, each in compare.collapse.items()},
         )
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which look at the data an analysis is; its level follows from the seeds at the looks so far.
+
+    number: from 1; an analysis of the same scores again is the same look.  seeds: S per method, as planned.
+    planned: S at every declared look, None for one look at all seeds.  taken: S at the declared looks so
+    far, this one last.  registration, first: digests of the declaration now and at the first look.
+    reason: why this look was not declared, so that its verdicts are withheld.
+    """
+
+    number: int
+    seeds: int
+    planned: tuple[int, ...] | None
+    taken: tuple[int, ...]
+    registration: str
+    first: str
+    reason: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the declaration is not the one of the first look."""
+        return self.registration != self.first
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the planned seeds at the declared looks so far; (1.0,) where one look was planned.
+
+        Fixed by the declaration alone.  For new problems the looks share more information than this
+        says, which makes the levels stricter, never looser.
+        """
+        return tuple(S / self.planned[-1] for S in self.taken) if self.planned else (1.0,)
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from seedwise.report.facts import BASE, PRIMARY, Facts
+from seedwise.report.footer import cautions_of
 from seedwise.report.results import Design, Results
 from seedwise.report.wording import known, listed, p_phrase, percent, plain, points
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence.  verdict: of the comparison; ``not tested`` where there is none."""
+    """One sentence.  verdict: of the comparison; ``not tested`` or ``withheld`` where there is none.
+
+    cautions: what to know before believing it, e.g. ``underdispersed``.
+    """
 
     model: str
     setting: str
     method: str
     verdict: str
     sentence: str
+    cautions: tuple[str, ...] = ()
 
 
 def findings(results: Results, facts: Facts, designs: Mapping[tuple[str, str], Design]) -> list[Finding]:
@@ -33,16 +38,26 @@ def findings(results: Results, facts: Facts, designs: Mapping[tuple[str, str], D
             row["model"],
             row["setting"],
             row["method"],
-            row["verdict"] if isinstance(row["verdict"], str) else "not tested",
+            _verdict(row),
             _sentence(row, facts, designs[row["model"], row["setting"]]),
+            tuple(cautions_of(row)) if isinstance(row["verdict"], str) else (),
         )
         for row in rows
     ]
 
 
+def _verdict(row: dict) -> str:
+    if isinstance(row["withheld"], str):
+        return "withheld"
+    return row["verdict"] if isinstance(row["verdict"], str) else "not tested"
+
+
 def _sentence(row: dict, facts: Facts, design: Design) -> str:
     method = "the untrained model" if row["method"] == BASE else row["method"]
     reference, small = facts.compare.reference, f"{percent(facts.compare.smallest_effect)} points"
+    if isinstance(row["withheld"], str):
+        seen = f"difference {points(row['difference'])}, 95 % interval {points(row['low'])} to {points(row['high'])}"
+        return f"{_upper(method)} against {reference}: {seen}; no verdict, {row['withheld']}."
     if not isinstance(row["verdict"], str):
         return f"{_upper(method)} was not tested against {reference}: {row['reason']}."
     d, low, high = row["difference"], row["low"], row["high"]

@@ -99,6 +99,8 @@ def _remark(row: dict) -> tuple[str, str, str]:
     shown = f"{points(row['difference'])} {point_bounds(row['low'], row['high'])}".strip()
     if not known(row["p"]):
         return shown, "", "not tested"
+    if isinstance(row["withheld"], str):
+        return shown, "", "withheld"
     if not isinstance(row["verdict"], str):
         return shown, "", "descriptive"
     return shown, p_phrase(row["p_adjusted"]), row["verdict"]

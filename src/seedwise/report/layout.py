@@ -6,7 +6,7 @@ LaTeX uses a plain ``tabular`` with ``\\hline``: no package is needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -59,9 +59,7 @@ def markdown(views: Sequence[TableView]) -> str:
         if view.rows:
             lines.append("| " + " | ".join(_markdown(name) for name, _ in view.columns) + " |")
             lines.append("|" + "|".join("---:" if side == "r" else ":---" for _, side in view.columns) + "|")
-            for line in view.rows:
-                cells = (f"**{_markdown(cell.whole)}**" if cell.strong else _markdown(cell.whole) for cell in line)
-                lines.append("| " + " | ".join(cells) + " |")
+            lines += ["| " + " | ".join(_bold(cell, "**{}**", _markdown) for cell in line) + " |" for line in view.rows]
         if view.notes:
             lines += ["", *(f"- {_markdown(note)}" for note in view.notes)]
         blocks.append("\n".join(lines))
@@ -76,13 +74,19 @@ def latex(views: Sequence[TableView]) -> str:
         if view.rows:
             lines += ["\\noindent\\begin{tabular}{" + "".join(side for _, side in view.columns) + "}", "\\hline"]
             lines += [" & ".join(_latex(name) for name, _ in view.columns) + " \\\\", "\\hline"]
-            for line in view.rows:
-                cells = (f"\\textbf{{{_latex(cell.whole)}}}" if cell.strong else _latex(cell.whole) for cell in line)
-                lines.append(" & ".join(cells) + " \\\\")
+            lines += [
+                " & ".join(_bold(cell, "\\textbf{{{}}}", _latex) for cell in line) + " \\\\" for line in view.rows
+            ]
             lines += ["\\hline", "\\end{tabular}"]
         lines += [f"\\par\\smallskip\\noindent {_latex(note)}" for note in view.notes]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
+
+
+def _bold(cell: Cell, pattern: str, escape: Callable[[str], str]) -> str:
+    """A cell's text, bold where it is strong, and its aside."""
+    text = pattern.format(escape(cell.text)) if cell.strong else escape(cell.text)
+    return f"{text} {escape(cell.aside)}".strip()
 
 
 def csv(views: Sequence[TableView]) -> str:

@@ -9,12 +9,24 @@ import pandas as pd
 
 from seedwise.report.facts import BASE, Facts
 from seedwise.report.figures import final_rows
+from seedwise.report.footer import cautions_of
 from seedwise.report.layout import Cell, TableView
 from seedwise.report.layout import row as cells
 from seedwise.report.results import Results, ordered
 from seedwise.report.stability import COLUMNS, HEADINGS, NOTE, stability_cells
 from seedwise.report.trends import tick
-from seedwise.report.wording import DASH, bounds, known, percent, plain, point_bounds, points, probability, signed
+from seedwise.report.wording import (
+    DASH,
+    bounds,
+    known,
+    listed,
+    percent,
+    plain,
+    point_bounds,
+    points,
+    probability,
+    signed,
+)
 
 
 def passk_tables(results: Results, facts: Facts) -> list[TableView]:
@@ -28,24 +40,40 @@ def passk_tables(results: Results, facts: Facts) -> list[TableView]:
         here = (means["model"] == model) & (means["setting"] == setting)
         value = {(row.method, row.metric): row for row in means[here].itertuples()}
         tested = tests[(tests["model"] == model) & (tests["setting"] == setting)]
-        family = {row["method"]: row for row in tested.to_dict("records")}
-        metric = next(iter(tested["metric"]), None)
-        extra = ((f"{metric} difference (points)", "r"), ("Adjusted p", "r"), ("Verdict", "l")) if metric else ()
+        families = {name: _family(part) for name, part in tested.groupby("family", sort=False)}
+        shown = {metric for metric, _ in families.values()}
+        extra = [
+            column
+            for name, (metric, _) in families.items()
+            for column in ((f"{_headed(name, metric)} difference (points)", "r"), ("Adjusted p", "r"), ("Verdict", "l"))
+        ]
         rows = tuple(
             (
                 Cell(method),
-                *(_passk(value.get((method, name)), name == metric) for name in names),
-                *(_secondary(family.get(method)) if metric else ()),
+                *(_passk(value.get((method, name)), name in shown) for name in names),
+                *(cell for _, members in families.values() for cell in _secondary(members.get(method))),
             )
             for method in ordered(methods, facts.compare.reference)
         )
         columns = (("Method", "l"), *((name, "r") for name in names), *extra)
         title = f"{model}, {setting}: macro pass@k in %"
         note = "pass@k is the unbiased estimate from n samples; at k = n it only says whether any sample was right."
-        second = f"{metric} is a secondary family: its own Holm, not part of the headline claim." if metric else ""
-        notes = tuple(filter(None, (note, second)))
-        views.append(TableView("passk", title, columns, rows, notes, means[here].reset_index(drop=True)))
+        second = [
+            f"{_headed(name, metric)} is a secondary family: its own Holm, not part of the headline claim."
+            for name, (metric, _) in families.items()
+        ]
+        views.append(TableView("passk", title, columns, rows, (note, *second), means[here].reset_index(drop=True)))
     return views
+
+
+def _family(part: pd.DataFrame) -> tuple[str, dict[str, dict]]:
+    """The metric of a family, and its rows by method."""
+    return part["metric"].iloc[0], {row["method"]: row for row in part.to_dict("records")}
+
+
+def _headed(family: str, metric: str) -> str:
+    name = family.removeprefix("secondary: ")
+    return metric if name == metric else f"{name} ({metric})"
 
 
 def _passk(row: Any, with_interval: bool) -> Cell:
@@ -58,13 +86,13 @@ def _secondary(row: dict | None) -> tuple[Cell, Cell, Cell]:
     if row is None:
         return Cell(DASH), Cell(DASH), Cell(DASH)
     shown = Cell(points(row["difference"]), point_bounds(row["low"], row["high"]))
+    if isinstance(row["withheld"], str):
+        return shown, Cell(DASH), Cell("withheld", kind="quiet")
     if not isinstance(row["verdict"], str):
         return shown, Cell(DASH), Cell(f"not tested: {row['reason']}")
-    return (
-        shown,
-        Cell(probability(row["p_adjusted"])),
-        Cell(row["verdict"], strong=row["verdict"] == "superior", kind=row["verdict"]),
-    )
+    beside = f"({', '.join(cautions_of(row))})" if row["flags"] else ""
+    verdict = Cell(row["verdict"], beside, strong=row["verdict"] == "superior", kind=row["verdict"])
+    return shown, Cell(probability(row["p_adjusted"])), verdict
 
 
 def trend_table(results: Results) -> TableView:
@@ -73,10 +101,10 @@ def trend_table(results: Results) -> TableView:
         ("Method", "l"), ("Setting", "l"), ("Axis", "l"), ("Points", "l"), ("Shape", "l"),
         ("Points [95 %]", "r"), ("df", "r"), ("p", "r"), ("Adjusted p", "r"), ("Remark", "l"),
     )  # fmt: skip
-    shapes = {1: "linear", 2: "quadratic"}
+    shapes = {0: "interaction", 1: "linear", 2: "quadratic"}
     rows = []
     for row in results.trends.to_dict("records"):
-        at = ", ".join(tick(row["axis"], x) for x in json.loads(row["x"]))
+        at = _positions(row["axis"], json.loads(row["x"]))
         remark = "; ".join(filter(None, [row["reason"], row["flags"].replace(",", ", ")]))
         texts = (
             row["method"], f"{row['model']}, {row['setting']}", row["axis"], at, shapes[row["degree"]],
@@ -87,10 +115,30 @@ def trend_table(results: Results) -> TableView:
     notes = (
         "Axes: K as it is; kappa as log2 of the weight ratio e^kappa (shown as that ratio); group size as log2 G. "
         "Linear: points per unit of the axis; quadratic: per squared step, negative is an inverted U. Holm over both; "
-        "a line of two points has no quadratic part.",
+        "a line of two points has no quadratic part. Interaction: the effect of one axis at the top of the other minus "
+        "that at its bottom, in points, from one end to the other.",
+        *_level(results.trends),
     )
     empty = () if rows else ("No method has two points on a declared axis.",)
     return TableView("trends", "Trends of the macro score", columns, tuple(rows), empty or notes, results.trends)
+
+
+def _positions(axis: str, positions: list) -> str:
+    """``0.2, 0.4, 0.6``; of an interaction the levels of both axes, ``0.2, 0.6 x 4, 8``."""
+    if " x " not in axis:
+        return ", ".join(tick(axis, x) for x in positions)
+    levels = [sorted({pair[at] for pair in positions}) for at in (0, 1)]
+    return " x ".join(_positions(name, own) for name, own in zip(axis.split(" x "), levels, strict=True))
+
+
+def _level(trends: pd.DataFrame) -> list[str]:
+    """What an adjusted p must not exceed, for each line; one sentence, or none without a level."""
+    levels = sorted({level for level in trends["level"] if known(level)}) if len(trends) else []
+    return (
+        [f"A trend needs an adjusted p of at most {listed([probability(level) for level in levels])}."]
+        if levels
+        else []
+    )
 
 
 def resampling_table(results: Results) -> TableView:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from seedwise.report.facts import BASE, Facts
+from seedwise.report.facts import BASE, PRIMARY, Facts
 from seedwise.report.figures import final_rows
-from seedwise.report.footer import footer, shares
+from seedwise.report.footer import cautions_of, footer, shares
 from seedwise.report.layout import Cell, TableView
 from seedwise.report.results import Design, Results, ordered
 from seedwise.report.scores import CellKey
@@ -66,14 +66,28 @@ def _claim(test: dict | None, is_reference: bool) -> tuple[Cell, Cell, Cell]:
     shown = Cell(points(test["difference"]), point_bounds(test["low"], test["high"]))
     if not known(test["p"]):
         return shown, Cell(DASH), Cell(f"not tested: {test['reason']}", kind="quiet")
+    if isinstance(test["withheld"], str):
+        return shown, Cell(DASH), Cell("withheld", kind="quiet")
     if not isinstance(test["verdict"], str):
         return shown, Cell(DASH), Cell("descriptive", kind="quiet")
-    verdict = Cell(test["verdict"], strong=test["verdict"] == "superior", kind=test["verdict"])
-    return shown, Cell(probability(test["p_adjusted"])), verdict
+    return shown, Cell(probability(test["p_adjusted"])), verdict_cell(test)
+
+
+def verdict_cell(test: Mapping) -> Cell:
+    """The verdict, bold only if superior, with its cautions beside it."""
+    second = [] if test["family"] == PRIMARY else [test["family"]]
+    beside = "; ".join([*second, *cautions_of(test)])
+    strong = test["verdict"] == "superior"
+    return Cell(test["verdict"], f"({beside})" if beside else "", strong=strong, kind=test["verdict"])
 
 
 def _score(row: dict | None) -> Cell:
     return Cell(percent(row["mean"]), bounds(row["low"], row["high"])) if row is not None else Cell(DASH)
+
+
+_CLAIM = (
+    "difference", "low", "high", "p", "p_adjusted", "level", "family", "verdict", "withheld", "flags", "reason",
+)  # fmt: skip
 
 
 def _numbers(keys: dict, own: Mapping[str | None, dict | None], test: dict | None) -> dict:
@@ -83,7 +97,19 @@ def _numbers(keys: dict, own: Mapping[str | None, dict | None], test: dict | Non
     for name, row in own.items():
         for column in ("mean", "low", "high"):
             numbers[f"{name or 'macro'}_{column}"] = row[column] if row is not None else None
-    for column in ("difference", "low", "high", "p", "p_adjusted", "family", "verdict", "reason"):
+    for column in (
+        "difference",
+        "low",
+        "high",
+        "p",
+        "p_adjusted",
+        "level",
+        "family",
+        "verdict",
+        "withheld",
+        "flags",
+        "reason",
+    ):
         label = f"difference_{column}" if column in ("low", "high") else column
         numbers[label] = test[column] if test is not None else None
     return numbers
@@ -94,13 +120,8 @@ def seeds_of(results: Results, cell: CellKey, model: str) -> str:
     setting, method = cell
     if method == BASE:
         return DASH
-    chosen = {"model": model, "setting": setting, "method": method}
-    planned, scored_seeds = (
-        set(frame.loc[(frame[list(chosen)] == pd.Series(chosen)).all(axis=1), "seed"])
-        for frame in (results.runs, results.counts)
-    )
-    all_seeds = planned | scored_seeds
-    return str(len(all_seeds)) if scored_seeds == all_seeds else f"{len(scored_seeds)} of {len(all_seeds)}"
+    every, scored = results.seeds.get((model, setting, method), (frozenset(), frozenset()))
+    return str(len(every)) if scored == every else f"{len(scored)} of {len(every)}"
 
 
 def difference_tables(results: Results, facts: Facts) -> list[TableView]:
@@ -126,7 +147,8 @@ def difference_tables(results: Results, facts: Facts) -> list[TableView]:
 _DIFFERENCE_NOTES = (
     "new problems: the difference expected with new training seeds on problems like these; "
     "these problems: with new training seeds on exactly these problems.",
-    "Family interval: at 1 - alpha/m; Holm can reject while it touches 0, so the p decides and the interval describes.",
+    "Family interval: at 1 - alpha/m, or at the level of this look where several were declared; Holm can reject while "
+    "it touches 0, so the p decides and the interval describes.",
     "Variance shares: seed, problem and rest (seed by problem and sampling) in V_seed + V_prob - V_res; "
     "the part both one-way variances contain is counted once, as rest. A share below 0: the estimate is below what the "
     "rest alone gives, and the test uses the larger one-way variance (branch seed or problem).",

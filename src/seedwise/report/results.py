@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from seedwise.report.analysis import cells_of, metric_names
+from seedwise.report.analysis import CHECKPOINTS, cells_of, metric_names
 from seedwise.report.facts import BASE, PRIMARY, Facts
 from seedwise.report.scores import model_scores
 from seedwise.stats import planner
@@ -28,14 +29,41 @@ class Results:
     contrasts: pd.DataFrame
     trends: pd.DataFrame
     resampling: pd.DataFrame
+    look: pd.DataFrame = field(default_factory=pd.DataFrame)
+    stops: pd.DataFrame = field(default_factory=pd.DataFrame)
+    audit: pd.DataFrame = field(default_factory=pd.DataFrame)
+    effects: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    multiverse: pd.DataFrame = field(default_factory=pd.DataFrame)
+    strata: pd.DataFrame = field(default_factory=pd.DataFrame)
+    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    costs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    grid: pd.DataFrame = field(default_factory=pd.DataFrame)
+    by_benchmark: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def places(self) -> list[tuple[str, str, list[str]]]:
         """(model, setting, methods) of every table: reference order is that of the study."""
+        return self._places
+
+    @cached_property
+    def _places(self) -> list[tuple[str, str, list[str]]]:
         found: dict[tuple[str, str], list[str]] = {}
         for model, cells in cells_of(self.runs, self.counts).items():
             for setting, method in cells:
                 found.setdefault((model, setting), []).append(method)
         return [(model, setting, methods) for (model, setting), methods in found.items()]
+
+    @cached_property
+    def seeds(self) -> dict[tuple[str, str, str], tuple[frozenset[int], frozenset[int]]]:
+        """(model, setting, method) -> seeds that were planned or have scores, and those that have scores."""
+        keys = ["model", "setting", "method"]
+        scored, planned = (
+            {key: frozenset(part) for key, part in frame.drop_duplicates(["model", "run"]).groupby(keys)["seed"]}
+            for frame in (self.counts, self.runs)
+        )
+        none: frozenset[int] = frozenset()
+        cells = dict.fromkeys([*planned, *scored])
+        return {key: (planned.get(key, none) | scored.get(key, none), scored.get(key, none)) for key in cells}
 
     def primary(self, facts: Facts) -> str:
         """The primary metric's full name; ``avg@n`` where nothing was evaluated."""
@@ -76,7 +104,8 @@ class Design:
 
 def design(results: Results, facts: Facts, model: str, setting: str) -> Design:
     """The design of one table, with the planner's smallest detectable effect."""
-    scores = model_scores(results.counts[results.counts["model"] == model])
+    checkpoints = CHECKPOINTS[facts.compare.checkpoint]
+    scores = model_scores(results.counts[results.counts["model"] == model], checkpoints=checkpoints)
     cells = [cell for cell in scores.cells if cell[0] == setting and cell[1] != BASE]
     counts = results.counts[results.counts["model"] == model]
     rows = results.contrasts
@@ -98,12 +127,12 @@ def design(results: Results, facts: Facts, model: str, setting: str) -> Design:
         return replace(known, reason=selection.reason)
     if min(y.shape[1] for y in selection.scores[several[0]].values()) < 2:
         return replace(known, reason="a plan needs at least 2 problems in every benchmark")
-    drawn = selection.samples if metric.startswith("avg@") and selection.samples > 1 else None
-    components = components_from(selection.scores, drawn)
-    if components.var_seed + components.var_mp + components.residual(selection.samples) == 0:
+    n = selection.samples * checkpoints
+    components = components_from(selection.scores, selection.drawn(metric))
+    if components.var_seed + components.var_mp + components.residual(n) == 0:
         return replace(known, reason="no variance over seeds or problems: nothing to plan with")
     S = min(sizes[cell] for cell in several)
-    return _reach(known, components, S, selection.samples, facts, f"{model}/{setting}/{metric}")
+    return _reach(known, components, S, n, facts, f"{model}/{setting}/{metric}")
 
 
 def _reach(known: Design, components: Components, S: int, n: int, facts: Facts, purpose: str) -> Design:

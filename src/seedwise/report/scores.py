@@ -6,8 +6,9 @@ A cell is (setting, method).  The untrained model stands in every setting of its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
@@ -22,16 +23,38 @@ Scores = dict[CellKey, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Block:
-    """Counts of one cell on one benchmark.
+    """Counts of one cell on one benchmark, at C checkpoints whose scores are averaged.
 
-    correct_SN, samples_SN: float, NaN where a seed has no answers to a problem.  steps: the
+    correct_CSN, samples_CSN: float, NaN where a seed has no answers to a problem.  steps: the last
     checkpoint each seed is read at.
     """
 
     seeds: tuple[int, ...]
-    correct_SN: np.ndarray
-    samples_SN: np.ndarray
+    correct_CSN: np.ndarray
+    samples_CSN: np.ndarray
     steps: tuple[int, ...]
+    _made: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def answered_SN(self) -> np.ndarray:
+        """Whether a seed has answers to a problem at every checkpoint."""
+        return ~np.isnan(self.samples_CSN).any(axis=0)
+
+    @cached_property
+    def answered(self) -> frozenset[int]:
+        """Seeds with any answers."""
+        return frozenset(seed for seed, row in zip(self.seeds, self.answered_SN, strict=True) if row.any())
+
+    def score_SN(self, metric: str) -> np.ndarray:
+        """The metric of every seed and problem, mean over the checkpoints; NaN where there are no answers."""
+        if metric not in self._made:
+            there = self.answered_SN
+            correct, samples = self.correct_CSN[:, there], self.samples_CSN[:, there]
+            score = np.full(there.shape, np.nan)
+            if there.any():
+                score[there] = _metric(correct, samples, metric).mean(axis=0)
+            self._made[metric] = score
+        return self._made[metric]
 
 
 @dataclass(frozen=True)
@@ -39,7 +62,8 @@ class Selection:
     """Aligned scores of some cells.
 
     scores: what ``stats.tw_contrast`` takes.  samples: the smallest n.  problems: P over all
-    benchmarks.  dropped: problems left out because some seed has no answers to them.
+    benchmarks.  dropped: problems left out because some seed has no answers to them.  names:
+    benchmark -> the problems kept, in the order of the arrays.  checkpoints: how many a score is the mean of.
     reason: why ``scores`` is empty.
     """
 
@@ -47,19 +71,30 @@ class Selection:
     samples: int = 0
     problems: int = 0
     dropped: int = 0
+    checkpoints: int = 1
+    names: Mapping[str, np.ndarray] = field(default_factory=dict)
     reason: str | None = None
 
     def seeds(self, cell: CellKey) -> int:
         """S of a cell; 0 where it is not among the scores."""
         return next(iter(self.scores[cell].values())).shape[0] if cell in self.scores else 0
 
+    def drawn(self, metric: str) -> int | None:
+        """n behind a share c/n, for the flag ``underdispersed``; None where the metric is no such share."""
+        return self.samples * self.checkpoints if metric.startswith("avg@") and self.samples > 1 else None
+
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Every cell of one model at one checkpoint: {cell: {benchmark: Block}}.  samples: benchmark -> the n in use."""
+    """Every cell of one model: {cell: {benchmark: Block}}.  samples: benchmark -> the n in use.
+
+    problems: benchmark -> names, in the order of the arrays.  checkpoints: how many a score is the mean of.
+    """
 
     cells: Mapping[CellKey, Mapping[str, Block]]
     samples: Mapping[str, frozenset[int]]
+    problems: Mapping[str, np.ndarray]
+    checkpoints: int = 1
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -70,59 +105,70 @@ class ModelScores:
         """The distinct numbers of samples per problem, n."""
         return {n for name in benchmarks for n in self.samples[name]}
 
-    def select(self, cells: Iterable[CellKey], metric: str, benchmark: str | None) -> Selection:
+    def select(
+        self,
+        cells: Iterable[CellKey],
+        metric: str,
+        benchmark: str | None,
+        without: Mapping[CellKey, Collection[int]] | None = None,
+    ) -> Selection:
         """Scores of ``cells`` on one benchmark, or on all for the macro average (benchmark None).
 
         Problems are the intersection over the cells and their seeds; a seed without any answers on
-        a wanted benchmark is left out of its cell.
+        a wanted benchmark is left out of its cell, as are those in ``without``.
         """
         names = self.benchmarks if benchmark is None else (benchmark,)
         if not names:
             return Selection(reason="nothing was evaluated")
-        chosen: dict[CellKey, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+        chosen: dict[CellKey, list[int]] = {}
         for cell in cells:
             blocks = self.cells.get(cell, {})
             if absent := [name for name in names if name not in blocks]:
                 return Selection(reason=f"{cell[1]} was not evaluated on {', '.join(absent)}")
-            seeds = [seed for seed in blocks[names[0]].seeds if all(_answered(blocks[name], seed) for name in names)]
-            if not seeds:
+            left_out = (without or {}).get(cell, ())
+            common = frozenset.intersection(*(blocks[name].answered for name in names))
+            chosen[cell] = [seed for seed in blocks[names[0]].seeds if seed in common and seed not in left_out]
+            if not chosen[cell]:
                 return Selection(reason=f"no seed of {cell[1]} was evaluated on {', '.join(names)}")
-            chosen[cell] = {name: _rows(blocks[name], seeds) for name in names}
-        return _align(chosen, names, metric)
+        return self._aligned(chosen, names, metric)
+
+    def _aligned(self, chosen: Mapping[CellKey, list[int]], names: Iterable[str], metric: str) -> Selection:
+        scores: Scores = {cell: {} for cell in chosen}
+        fewest, dropped, kept = np.inf, 0, {}
+        for name in names:
+            rows = {cell: _rows(self.cells[cell][name], seeds) for cell, seeds in chosen.items()}
+            there = np.concatenate([self.cells[cell][name].answered_SN[at] for cell, at in rows.items()])
+            common_N = there.all(axis=0)
+            if not common_N.any():
+                return Selection(reason=f"no problem of {name} was answered in every seed compared")
+            dropped += int((~common_N & there.any(axis=0)).sum())
+            fewest = min(fewest, *self.samples[name])
+            whole = bool(common_N.all())
+            for cell, at in rows.items():
+                score = self.cells[cell][name].score_SN(metric)[at]
+                scores[cell][name] = score if whole else np.ascontiguousarray(score[:, common_N])
+            kept[name] = self.problems[name] if whole else self.problems[name][common_N]
+        P = sum(map(len, kept.values()))
+        return Selection(scores, int(fewest), P, dropped, self.checkpoints, kept)
 
 
-def _answered(block: Block, seed: int) -> bool:
-    return seed in block.seeds and not np.isnan(block.samples_SN[block.seeds.index(seed)]).all()
+def _rows(block: Block, seeds: list[int]) -> slice | list[int]:
+    return slice(None) if list(block.seeds) == seeds else [block.seeds.index(seed) for seed in seeds]
 
 
-def _rows(block: Block, seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    rows = [block.seeds.index(seed) for seed in seeds]
-    return block.correct_SN[rows], block.samples_SN[rows]
-
-
-def _align(
-    chosen: Mapping[CellKey, Mapping[str, tuple[np.ndarray, np.ndarray]]], names: Iterable[str], metric: str
-) -> Selection:
-    scores: Scores = {cell: {} for cell in chosen}
-    fewest, problems, dropped = np.inf, 0, 0
-    for name in names:
-        samples = np.concatenate([arrays[name][1] for arrays in chosen.values()])
-        common_N = ~np.isnan(samples).any(axis=0)
-        if not common_N.any():
-            return Selection(reason=f"no problem of {name} was answered in every seed compared")
-        problems += int(common_N.sum())
-        dropped += int((~common_N & ~np.isnan(samples).all(axis=0)).sum())
-        fewest = min(fewest, samples[:, common_N].min())
-        for cell, arrays in chosen.items():
-            correct, drawn = (array[:, common_N] for array in arrays[name])
-            scores[cell][name] = _metric(correct, drawn, metric)
-    return Selection(scores, int(fewest), problems, dropped)
-
-
-def _metric(correct_SN: np.ndarray, samples_SN: np.ndarray, metric: str) -> np.ndarray:
+def _metric(correct: np.ndarray, samples: np.ndarray, metric: str) -> np.ndarray:
     if metric.startswith("avg@"):
-        return avg(samples_SN, correct_SN)
-    return passk(samples_SN, correct_SN, k_of(metric))
+        return avg(samples, correct)
+    n = int(samples.flat[0])
+    if (samples != n).any():
+        return passk(samples, correct, k_of(metric))
+    return _passk_of(n, k_of(metric))[correct.astype(np.int64)]
+
+
+@cache
+def _passk_of(n: int, k: int) -> np.ndarray:
+    """pass@k of 0..n correct answers out of n."""
+    return passk(n, np.arange(n + 1), k)
 
 
 def k_of(metric: str) -> int:
@@ -139,28 +185,39 @@ def metrics_of(samples: set[int]) -> list[str]:
     return [average, *(f"pass@{k}" for k in K_VALUES if samples and k <= min(samples))]
 
 
-def model_scores(counts: pd.DataFrame, step: int | None = None) -> ModelScores:
+def model_scores(counts: pd.DataFrame, step: int | None = None, checkpoints: int = 1) -> ModelScores:
     """Blocks of one model's COUNTS.
 
-    Each run is read at its last checkpoint that is not after ``step`` (None: its last): a run that
-    stopped early counts with the weights at its stop.  Raises ReportError on impossible counts and on
-    a seed that occurs in two runs of a cell.
+    Each run is read at its last checkpoint that is not after ``step`` (None: its last), or at the mean of
+    the ``checkpoints`` before and at it, the earliest standing in for those it lacks: a run that stopped
+    early counts with the weights at its stop.  Raises ReportError on impossible counts and on a seed that
+    occurs in two runs of a cell.
     """
     trained = counts.loc[counts["method"] != BASE, "setting"]
     settings = sorted(set(trained)) or sorted(set(counts["setting"]))
-    rows = counts if step is None else counts[counts["step"] <= step]
-    rows = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
+    rows = _read_at(counts if step is None else counts[counts["step"] <= step], checkpoints)
     _check(rows)
     cells: dict[CellKey, dict[str, Block]] = {}
     samples: dict[str, frozenset[int]] = {}
+    names: dict[str, np.ndarray] = {}
     for benchmark, on_benchmark in rows.groupby("benchmark", sort=False):
         codes, problems = pd.factorize(on_benchmark["problem"], sort=True)
+        names[str(benchmark)] = np.asarray(problems)
         samples[str(benchmark)] = frozenset(int(n) for n in on_benchmark["samples"].unique())
-        for (setting, method), part in on_benchmark.assign(code=codes).groupby(["setting", "method"], sort=False):
-            block = _block(part, len(problems))
+        columns = {name: on_benchmark[name].to_numpy() for name in ("seed", "step", "back", "correct", "samples")}
+        columns["code"] = np.asarray(codes)
+        for (setting, method), at in on_benchmark.groupby(["setting", "method"], sort=False).indices.items():
+            block = _block({name: column[at] for name, column in columns.items()}, len(problems), checkpoints)
             for place in settings if method == BASE else (setting,):
                 cells.setdefault((place, method), {})[str(benchmark)] = block
-    return ModelScores(cells, samples)
+    return ModelScores(cells, samples, names, checkpoints)
+
+
+def _read_at(rows: pd.DataFrame, checkpoints: int) -> pd.DataFrame:
+    """The rows of every run's last checkpoints; column ``back``: 0 for the last, 1 for the one before it."""
+    steps = rows[["run", "step"]].drop_duplicates().sort_values(["run", "step"], ascending=[True, False])
+    steps["back"] = steps.groupby("run", sort=False).cumcount()
+    return rows.merge(steps[steps["back"] < checkpoints], on=["run", "step"], how="inner")
 
 
 def _check(rows: pd.DataFrame) -> None:
@@ -169,7 +226,7 @@ def _check(rows: pd.DataFrame) -> None:
         row = rows[wrong].iloc[0]
         share = f"{row['correct']} correct of {row['samples']}"
         raise ReportError(f"counts: {row['run']}, problem {row['problem']}: {share}: grade it again")
-    twice = rows.duplicated(["setting", "method", "seed", "benchmark", "problem"])
+    twice = rows.duplicated(["setting", "method", "seed", "benchmark", "problem", "back"])
     if twice.any():
         row = rows[twice].iloc[0]
         raise ReportError(
@@ -177,11 +234,16 @@ def _check(rows: pd.DataFrame) -> None:
         )
 
 
-def _block(part: pd.DataFrame, problems: int) -> Block:
-    seed_of, seeds = pd.factorize(part["seed"], sort=True)
-    correct_SN, samples_SN = (np.full((len(seeds), problems), np.nan) for _ in range(2))
-    place = (seed_of, part["code"].to_numpy())
-    correct_SN[place], samples_SN[place] = part["correct"].to_numpy(), part["samples"].to_numpy()
-    steps = np.zeros(len(seeds), dtype=int)
-    steps[seed_of] = part["step"].to_numpy()
-    return Block(tuple(map(int, seeds)), correct_SN, samples_SN, tuple(map(int, steps)))
+def _block(part: Mapping[str, np.ndarray], problems: int, checkpoints: int) -> Block:
+    seeds, seed_of = np.unique(part["seed"], return_inverse=True)
+    back = part["back"]
+    correct_CSN, samples_CSN = (np.full((checkpoints, len(seeds), problems), np.nan) for _ in range(2))
+    place = (back, seed_of, part["code"])
+    correct_CSN[place], samples_CSN[place] = part["correct"], part["samples"]
+    oldest_S, steps = np.zeros(len(seeds), dtype=int), np.zeros(len(seeds), dtype=int)
+    np.maximum.at(oldest_S, seed_of, back)
+    np.maximum.at(steps, seed_of, part["step"])
+    # a run with fewer checkpoints: its earliest stands in for the missing ones
+    for S, oldest in enumerate(oldest_S):
+        correct_CSN[oldest + 1 :, S], samples_CSN[oldest + 1 :, S] = correct_CSN[oldest, S], samples_CSN[oldest, S]
+    return Block(tuple(map(int, seeds)), correct_CSN, samples_CSN, tuple(map(int, steps)))

@@ -23,7 +23,8 @@ class Components:
 
     var_seed: between training seeds.  var_mp: method by problem.  var_seed_problem: seed by problem,
     without sampling.  theta_var: E[theta (1 - theta)], so n samples add theta_var / n.
-    var_seed_upper: upper 75 % confidence limit of var_seed (None where it was not estimated).
+    var_seed_upper: upper 75 % confidence limit of var_seed; var_seed_low, var_seed_high: its 95 %
+    interval, from the chi-square of the seeds' mean square (None where it was not estimated).
     problems: the pilot's problems as one number, 1 / sum_b 1/(P_b B^2): with B benchmarks of equal
     size their total, otherwise less, since a macro average is as noisy as its smallest benchmarks.
     """
@@ -34,10 +35,28 @@ class Components:
     theta_var: float
     var_seed_upper: float | None = None
     problems: float | None = None
+    var_seed_low: float | None = None
+    var_seed_high: float | None = None
 
     def residual(self, n: int) -> float:
         """Variance of one (seed, problem) score around its expectation, with n samples."""
         return self.var_seed_problem + self.theta_var / n
+
+    def mean_squares(self, S: float, P: float, n: int) -> tuple[float, float, float]:
+        """(M_seed, M_prob, M_res) of the difference of two methods; its variance is seed + prob - res.
+
+        Raises StatsError for fewer than 2 seeds or problems, no sample, or components that are all 0.
+        """
+        for name, count in (("seeds", S), ("problems", P)):
+            if count < 2:
+                raise StatsError(f"{name}: {count:g}: a plan needs at least 2")
+        if n < 1:
+            raise StatsError(f"samples: {n}: a plan needs at least 1")
+        r = self.residual(n)
+        M_seed, M_prob = 2 * (self.var_seed + r / P) / S, 2 * (self.var_mp + r / S) / P
+        if M_seed + M_prob <= 0:
+            raise StatsError("all variance components are 0: nothing varies, so there is nothing to plan")
+        return M_seed, M_prob, 2 * r / (S * P)
 
     def cautious(self) -> Components:
         """The same with var_seed at its upper limit: what to plan on."""
@@ -67,13 +86,19 @@ def components_from(
     by_bench = [_of_bench([ys[b] for ys in data.y.values()], _n(samples, bench)) for b, bench in enumerate(sizes)]
     e2, mp, theta_var, sampling = (float(v) for v in np.array(by_bench).T @ shares * problems)
     s2, df = _seed_mean_square(data)
+
+    def limit(level: float) -> float:
+        return max(0.0, s2 * df / float(chi2.ppf(1 - level, df)) - e2 / problems)
+
     return Components(
         var_seed=max(0.0, s2 - e2 / problems),
         var_mp=max(0.0, mp),
         var_seed_problem=max(0.0, e2 - sampling),
         theta_var=theta_var,
-        var_seed_upper=max(0.0, s2 * df / float(chi2.ppf(1 - UPPER, df)) - e2 / problems),
+        var_seed_upper=limit(UPPER),
         problems=problems,
+        var_seed_low=limit(0.025),
+        var_seed_high=limit(0.975),
     )
 
 

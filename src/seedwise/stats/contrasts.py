@@ -9,6 +9,7 @@ with everything; benchmarks are fixed strata of equal weight.  Source: reference
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any, Literal, NamedTuple
 
@@ -17,14 +18,15 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from seedwise.stats.matrices import Matrices, aligned
+from seedwise.stats.prepared import Prepared, Ready
 from seedwise.stats.results import Contrast, StatsError, Target
-from seedwise.stats.variances import Array, Margins, Unit, Variance, over_problems, over_seeds, residual
+from seedwise.stats.variances import Array, CellMargins, Unit, Variance, over_problems, over_seeds, residual
 
 NO_SEED_INTERVAL = "an interval over seeds needs at least 2, got 1"
 
 
 def tw_contrast(
-    scores: Mapping[Any, Mapping[str, ArrayLike]],
+    scores: Mapping[Any, Mapping[str, ArrayLike]] | Prepared,
     w: Mapping[Any, float],
     *,
     target: Target = "E2",
@@ -38,7 +40,8 @@ def tw_contrast(
     """Test and interval of ``sum_m w_m Mbar_m``, Mbar_m the macro mean of cell m (statistics, section 3).
 
     scores: cell -> benchmark -> [S, P] score of a seed on a problem; S may differ between cells; NaN
-    is a missing score and drops the problem from every cell (counted in ``dropped``).
+    is a missing score and drops the problem from every cell (counted in ``dropped``).  Or ``prepare(scores)``,
+    for many contrasts of one table.
     w: cell -> weight; the others are ignored, except by "pooled".
     target: "E2", new seeds and new problems; "E1", new seeds on exactly these problems.
     seed_variance: "pooled" uses one seed variance for all cells of ``scores``; flagged, since it is
@@ -56,22 +59,25 @@ def tw_contrast(
     """
     _check_options(target, seed_variance, pairing, alpha)
     pooled = seed_variance == "pooled"
-    data = aligned(scores, w, whole_grid=pooled, fixed=fixed, clusters=clusters)
-    B, weighted = len(data.benches), {m: weight for m, weight in data.w.items() if weight != 0}
-    margins = {m: [Margins.of(y) for y in ys] for m, ys in data.y.items()}
-    differences = [
-        np.asarray(sum(weight * margins[m][b].columns_P for m, weight in weighted.items())) for b in range(B)
-    ]
-    size = sum(abs(weight) * max(y.size for y in margins[m]) for m, weight in weighted.items())
+    if not isinstance(scores, Prepared):
+        ready = Ready.of(aligned(scores, w, whole_grid=pooled, fixed=fixed, clusters=clusters))
+    elif fixed or clusters:
+        raise StatsError("these scores are prepared: give fixed and clusters to prepare instead")
+    else:
+        ready = scores.ready(w, whole_grid=pooled)
+    data, margins, blocks = ready.data, ready.margins, ready.blocks
+    weighted = {m: weight for m, weight in data.w.items() if weight != 0}
+    D_N = np.asarray(sum(weight * margins[m].columns_N for m, weight in weighted.items()))
+    size = sum(abs(weight) * margins[m].size for m, weight in weighted.items())
     tiny = (64 * np.finfo(float).eps * size) ** 2
     units: dict[Any, Unit] = {m: (data.w[m], margins[m]) for m in margins if m not in data.fixed}
     if pairing:
-        units = {"pairs": (1.0, [Margins.of(y) for y in _paired(data)])}
+        units = {"pairs": (1.0, CellMargins.of(_paired(data), blocks))}
     seed, flags = over_seeds(units, tiny, pooled=pooled)
-    problem = over_problems(differences, data.clusters, tiny)
-    rest = residual([unit for unit in units.values() if unit[0] != 0], tiny)
-    d = float(sum(np.add.reduce(D_P) / len(D_P) for D_P in differences)) / B
-    flags = (*flags, *_seed_flags(data, seed, samples))
+    problem = over_problems(D_N, blocks, data.clusters, tiny)
+    rest = residual([unit for unit in units.values() if unit[0] != 0], blocks, tiny)
+    d = sum(total / P for P, total in zip(blocks.sizes, blocks.sums(D_N).tolist(), strict=True)) / len(data.benches)
+    flags = (*flags, *_seed_flags(ready, seed, samples))
     choice = _guarded(seed, problem, rest, data) if target == "E2" else _seeds_only(seed)
     return _tested(d, choice, (seed, problem, rest), tiny, flags, data.dropped, target, alpha)
 
@@ -93,6 +99,22 @@ def mean_interval(
     return tw_contrast({"cell": scores}, {"cell": 1.0}, alpha=alpha, fixed=cells, clusters=clusters)
 
 
+def one_run_contrast(
+    scores: Mapping[Any, Mapping[str, ArrayLike]], w: Mapping[Any, float], *, alpha: float = 0.05
+) -> Contrast:
+    """The contrast of these very checkpoints over new problems (E0): a paired t over problems.
+
+    For one seed per cell, where nothing can be said about training.  Always flagged "conditional on one
+    training run"; it never enters a table of claims.  Raises StatsError as ``tw_contrast``, and when a cell
+    has several seeds.
+    """
+    several = {m: len(np.asarray(y)) for m, ys in scores.items() for y in ys.values() if w.get(m, 0) != 0}
+    if many := [(m, S) for m, S in several.items() if S > 1]:
+        raise StatsError(f"cell {many[0][0]!r} has {many[0][1]} seeds: use tw_contrast, which counts them")
+    result = tw_contrast(scores, w, alpha=alpha, fixed=frozenset(several))
+    return replace(result, flags=(*result.flags, "conditional on one training run"))
+
+
 def _check_options(target: str, seed_variance: str, pairing: str | None, alpha: float) -> None:
     for name, value, allowed in (
         ("target", target, ("E2", "E1")),
@@ -107,38 +129,37 @@ def _check_options(target: str, seed_variance: str, pairing: str | None, alpha: 
         raise StatsError("pairing by seed and a pooled seed variance exclude each other: drop one")
 
 
-def _paired(data: Matrices) -> list[Array]:
-    """One [S, P] array of seed-wise weighted sums per benchmark; fixed cells enter by their mean."""
+def _paired(data: Matrices) -> Array:
+    """[S, N] seed-wise weighted sums; fixed cells enter by their mean."""
     seeds = data.seeds
     if not seeds:
         raise StatsError("pairing by seed needs a cell with training seeds; every cell with a weight is fixed")
     if len(set(seeds.values())) > 1:
         raise StatsError(f"pairing by seed needs the same seeds in every cell, got {seeds}")
-    pairs = []
-    for b in range(len(data.benches)):
-        parts = {m: ys[b].mean(axis=0) if m in data.fixed else ys[b] for m, ys in data.y.items()}
-        pairs.append(np.asarray(sum(data.w[m] * y for m, y in parts.items())))
-    return pairs
+    parts = {m: y_SN.mean(axis=0) if m in data.fixed else y_SN for m, y_SN in data.flat.items()}
+    return np.asarray(sum(data.w[m] * y for m, y in parts.items()))
 
 
-def _seed_flags(data: Matrices, seed: Variance, samples: int | Mapping[str, int] | None) -> list[str]:
-    flags = ["df<=2"] if min(data.seeds.values(), default=3) == 2 else []
-    if samples is not None and seed.value is not None and seed.value < _binomial_floor(data, samples):
+def _seed_flags(ready: Ready, seed: Variance, samples: int | Mapping[str, int] | None) -> list[str]:
+    flags = ["df<=2"] if min(ready.data.seeds.values(), default=3) == 2 else []
+    if samples is not None and seed.value is not None and seed.value < _binomial_floor(ready, samples):
         flags.append("underdispersed")
     return flags
 
 
-def _binomial_floor(data: Matrices, samples: int | Mapping[str, int]) -> float:
+def _binomial_floor(ready: Ready, samples: int | Mapping[str, int]) -> float:
     """Variance of the contrast that n Bernoulli draws a score would give alone, unbiased."""
     floor = 0.0
-    for b, bench in enumerate(data.benches):
-        n = samples[bench] if isinstance(samples, Mapping) else samples
-        if n < 2:
-            raise StatsError(f"samples: {n} on {bench!r}: the sampling variance needs at least 2")
-        for m, S in data.seeds.items():
-            y = data.y[m][b]
-            floor += data.w[m] ** 2 * float(np.vdot(y, 1 - y)) / (n - 1) / (S * y.shape[1]) ** 2
-    return floor / len(data.benches) ** 2
+    for m, S in ready.data.seeds.items():
+        cell = ready.margins[m]
+        ones = (ready.blocks.sums(cell.columns_N) * S).tolist()
+        for bench, P, one, square in zip(ready.data.benches, ready.blocks.sizes, ones, cell.squares, strict=True):
+            n = samples[bench] if isinstance(samples, Mapping) else samples
+            if n < 2:
+                raise StatsError(f"samples: {n} on {bench!r}: the sampling variance needs at least 2")
+            # one - square is the sum of y (1 - y)
+            floor += ready.data.w[m] ** 2 * (one - square) / (n - 1) / (S * P) ** 2
+    return floor / len(ready.data.benches) ** 2
 
 
 class _Choice(NamedTuple):

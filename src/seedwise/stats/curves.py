@@ -6,13 +6,15 @@ Declare the number before the runs.  There are no problems here, so the target i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from seedwise.stats.contrasts import tw_contrast
+from seedwise.stats.permutation import Permutation, permutation_test
 from seedwise.stats.results import Contrast, StatsError
 
 
@@ -62,6 +64,42 @@ def curve(steps: ArrayLike, values: ArrayLike, *, final_share: float = 0.1, late
         late_slope=None if "late_slope" in reasons else _slope(x[late], y[late]),
         reasons=reasons,
     )
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """step: first step from which a curve stays above its level to the end; None where ``reason`` says why."""
+
+    step: float | None
+    reason: str | None = None
+
+
+def crossover(steps: ArrayLike, values: ArrayLike, level: ArrayLike) -> Crossover:
+    """When values [T] go above a level for good: a number, or another curve [T] at the same steps.
+
+    Against a number it is the time to a threshold of one run; with the mean curves of two methods the step
+    after which the first leads.  The step is one that was measured.  A curve that is not above its level at
+    the last step never crossed: compare such runs with ``crossover_test``.  Raises StatsError as ``curve``.
+    """
+    x, y = _checked(steps, values)
+    _, bar = _checked(x, np.broadcast_to(np.asarray(level, dtype=np.float64), x.shape))
+    below = np.flatnonzero(y <= bar)
+    if len(below) == 0:
+        return Crossover(float(x[0]))
+    if below[-1] == len(x) - 1:
+        return Crossover(None, f"not above its level at the last step, {x[-1]:g}")
+    return Crossover(float(x[below[-1] + 1]))
+
+
+def crossover_test(a: Sequence[Crossover], b: Sequence[Crossover], alpha: float = 0.05) -> Permutation:
+    """Exact rank test of two arms' crossovers, one per run; a run that never crossed ranks after all others.
+
+    Welch's test cannot take a run without a step, and leaving it out would favour the arm that has it.
+    Raises StatsError on an empty arm.
+    """
+    arms = [[np.inf if run.step is None else run.step for run in arm] for arm in (a, b)]
+    ranks = rankdata([*arms[0], *arms[1]])
+    return permutation_test(ranks[: len(a)], ranks[len(a) :], statistic="rank", alpha=alpha)
 
 
 def welch(a: ArrayLike, b: ArrayLike, alpha: float = 0.05) -> Contrast:

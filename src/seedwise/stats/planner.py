@@ -8,6 +8,7 @@ everything but ``2 var_mp / P``: problems cap the power.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from scipy.stats import nct
 
 from seedwise.stats.components import Components
 from seedwise.stats.results import StatsError, Target
+from seedwise.stats.sequential import Kind
+from seedwise.stats.staged import Staged, power_staged
 
 DRAWS = 4000
 MOST_SEEDS = 1000
@@ -44,6 +47,49 @@ class Seeds:
     reason: str | None = None
 
 
+@dataclass(frozen=True)
+class Reach:
+    """What a design reaches.  power_mc, power_analytic: at delta with all seeds.  mde: smallest difference
+    found with the power asked for.  ceiling: power at delta with endless seeds and samples.  staged: None
+    without looks."""
+
+    power_mc: float
+    power_analytic: float
+    mde: float
+    ceiling: float
+    staged: Staged | None = None
+
+
+def plan(
+    components: Components,
+    S: int,
+    P: float,
+    n: int,
+    delta: float,
+    looks: Sequence[int] | None = None,
+    *,
+    rng: np.random.Generator,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    kind: Kind = "obf",
+    draws: int = DRAWS,
+) -> Reach:
+    """Everything a design of S seeds, P problems and n samples can be said to detect (E2).
+
+    looks: rising numbers of seeds, the last being S; ``staged`` is then the power with a look at each.
+    Raises StatsError as ``power_mc``, ``mde`` and ``power_staged``, or when the last look is not at S.
+    """
+    if looks and looks[-1] != S:
+        raise StatsError(f"looks {list(looks)}: the last must be at all {S} seeds")
+    return Reach(
+        power_mc(components, S, P, n, delta, rng=rng, alpha=alpha, draws=draws),
+        power_analytic(components, S, P, n, delta, alpha=alpha).power,
+        mde(components, S, P, n, alpha, power, rng=rng, draws=draws),
+        ceiling(components, P, delta, alpha),
+        power_staged(components, looks, P, n, delta, rng=rng, alpha=alpha, kind=kind) if looks else None,
+    )
+
+
 def power_analytic(
     components: Components, S: float, P: float, n: int, delta: float, *, alpha: float = 0.05, target: Target = "E2"
 ) -> Plan:
@@ -53,7 +99,7 @@ def power_analytic(
     method-by-problem variance it is the power of the two-sample t test.
     Raises StatsError for fewer than 2 seeds or problems, or components that are all 0.
     """
-    M_seed, M_prob, M_res = _mean_squares(components, S, P, n)
+    M_seed, M_prob, M_res = components.mean_squares(S, P, n)
     if target == "E1":
         V, df = M_seed, 2.0 * (S - 1)
         if V == 0:
@@ -156,6 +202,30 @@ def seeds_needed(
     return Seeds(high, top)
 
 
+def best_samples(components: Components, P: float, *, cost_seed: float, cost_sample: float) -> int:
+    """Samples per problem that give the smallest variance over seeds for the money.
+
+    ``n* = sqrt(theta_var c_seed / (c_sample (var_seed + var_seed_problem / P))) / P``, the better of its
+    two whole neighbours.  cost_seed: of training one seed; cost_sample: of one sample of one problem, in
+    the same unit.  Raises StatsError when a cost is not above 0, or when nothing but sampling varies over
+    seeds, so that any number of samples pays.
+    """
+    for name, cost in (("cost_seed", cost_seed), ("cost_sample", cost_sample)):
+        if not 0 < cost < float("inf"):
+            raise StatsError(f"{name}: {cost:g}: give a cost above 0")
+    if P < 2:
+        raise StatsError(f"problems: {P:g}: a plan needs at least 2")
+    other = components.var_seed + components.var_seed_problem / P
+    if other == 0:
+        raise StatsError("var_seed and var_seed_problem are 0: nothing but sampling varies, so more samples always pay")
+
+    def price(n: int) -> float:
+        return (cost_seed + P * n * cost_sample) * (other + components.theta_var / (n * P))
+
+    best = int(np.sqrt(components.theta_var * cost_seed / (cost_sample * other)) / P)
+    return min((max(best, 1), best + 1), key=price)
+
+
 def inconclusive(
     components: Components,
     *,
@@ -203,24 +273,11 @@ def _check_power(alpha: float, power: float) -> None:
         raise StatsError(f"alpha {alpha}, power {power}: need 0 < alpha < power < 1")
 
 
-def _mean_squares(components: Components, S: float, P: float, n: int) -> tuple[float, float, float]:
-    for name, count in (("seeds", S), ("problems", P)):
-        if count < 2:
-            raise StatsError(f"{name}: {count:g}: a plan needs at least 2")
-    if n < 1:
-        raise StatsError(f"samples: {n}: a plan needs at least 1")
-    r = components.residual(n)
-    M_seed, M_prob = 2 * (components.var_seed + r / P) / S, 2 * (components.var_mp + r / S) / P
-    if M_seed + M_prob <= 0:
-        raise StatsError("all variance components are 0: nothing varies, so there is nothing to plan")
-    return M_seed, M_prob, 2 * r / (S * P)
-
-
 def _critical(
     components: Components, S: int, P: float, n: int, alpha: float, rng: np.random.Generator, draws: int
 ) -> tuple[float, NDArray[np.float64]]:
     """SD of the difference, and [R] the smallest |d| that each drawn set of mean squares rejects at."""
-    M_seed, M_prob, M_res = _mean_squares(components, S, P, n)
+    M_seed, M_prob, M_res = components.mean_squares(S, P, n)
     arms_2R = M_seed / 2 * rng.chisquare(S - 1, (2, draws)) / (S - 1)
     V_seed = arms_2R.sum(axis=0)
     # the floor avoids 0/0 without any variance over seeds; the problem branch is then taken

@@ -1,12 +1,14 @@
 """The three variances of a contrast, each with its Satterthwaite df (statistics, section 3).
 
-Every function gets the margins of arrays [S, P], one per benchmark.  B benchmarks have equal weight.
+Scores of a cell are one array [S, N], the problems of its benchmarks side by side; B benchmarks have
+equal weight, benchmark b has P_b problems.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,11 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Margins:
     """An array [S, P] in its row means [S], column means [P] and interaction: the sum of squares left
-    after removing both.  size: Frobenius norm, what rounding errors are relative to."""
+    after removing both."""
 
     rows_S: Array
     columns_P: Array
     interaction: float
-    size: float
 
     @classmethod
     def of(cls, y_SP: Array) -> Margins:
@@ -31,11 +32,75 @@ class Margins:
         rows, columns = np.add.reduce(y_SP, axis=1) / P, np.add.reduce(y_SP, axis=0) / S
         rest = y_SP - rows[:, None]
         rest -= columns - np.add.reduce(columns) / P
-        return cls(rows, columns, float(np.vdot(rest, rest)), float(np.vdot(y_SP, y_SP)) ** 0.5)
+        return cls(rows, columns, float(np.vdot(rest, rest)))
 
 
-Unit = tuple[float, Sequence[Margins]]
-"""What carries training seeds: the weight of a cell and its margins on each benchmark."""
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Where the benchmarks stand among N problems: sizes P_b, first problem [B], benchmark of each [N]."""
+
+    sizes: tuple[int, ...]
+    starts_B: NDArray[np.intp]
+    own_N: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Blocks:
+        """Blocks of these sizes, side by side."""
+        if len(sizes) == 1:
+            return cls(tuple(sizes), np.zeros(1, dtype=np.intp), np.zeros(sizes[0], dtype=np.intp))
+        starts = np.array([0, *accumulate(sizes[:-1])], dtype=np.intp)
+        return cls(tuple(sizes), starts, np.repeat(np.arange(len(sizes)), sizes))
+
+    def sums(self, values: Array) -> Array:
+        """[..., B] sum of each block of the last axis."""
+        return np.add.reduceat(values, self.starts_B, axis=-1)
+
+    def spread(self, values: Array) -> Array:
+        """[..., N] the value of its block for each problem, or [..., 1] where there is one block."""
+        return values if len(self.sizes) == 1 else values[..., self.own_N]
+
+    def squares(self, y_SN: Array) -> list[float]:
+        """Sum of squares of each block."""
+        if len(self.sizes) == 1:
+            return [float(np.vdot(y_SN, y_SN))]
+        return self.sums(np.einsum("sn,sn->n", y_SN, y_SN)).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class CellMargins:
+    """Scores [S, N] of a cell in what a contrast needs of them.
+
+    macro_S: macro score of each seed, and s2, its variance over seeds (0 for one).  columns_N: mean of each
+    problem.  interaction, squares: per benchmark, the sum of squares left after removing row and column means,
+    and the sum of all squares.
+    """
+
+    macro_S: Array
+    s2: float
+    columns_N: Array
+    interaction: Sequence[float]
+    squares: Sequence[float]
+
+    @property
+    def size(self) -> float:
+        """Largest Frobenius norm of a benchmark: what rounding errors are relative to."""
+        return max(self.squares) ** 0.5
+
+    @classmethod
+    def of(cls, y_SN: Array, blocks: Blocks) -> CellMargins:
+        """Margins of scores without NaN."""
+        S, B = len(y_SN), len(blocks.sizes)
+        rows_SB, columns = blocks.sums(y_SN) / blocks.sizes, np.add.reduce(y_SN, axis=0) / S
+        rest_SN = y_SN - blocks.spread(rows_SB)
+        rest_SN -= columns - blocks.spread(blocks.sums(columns) / blocks.sizes)
+        macro = np.add.reduce(rows_SB, axis=1) / B
+        apart = macro - np.add.reduce(macro) / S
+        s2 = float(apart @ apart) / max(S - 1, 1)
+        return cls(macro, s2, columns, blocks.squares(rest_SN), blocks.squares(y_SN))
+
+
+Unit = tuple[float, CellMargins]
+"""What carries training seeds: the weight of a cell and its margins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,59 +130,53 @@ def over_seeds(units: Mapping[Hashable, Unit], tiny: float, *, pooled: bool = Fa
 
     pooled: one s2 for all cells, weight 0 included.  Unknown when a cell with a weight has one seed.
     """
-    if any(weight != 0 and len(margins[0].rows_S) < 2 for weight, margins in units.values()):
+    S = {m: len(cell.macro_S) for m, (_, cell) in units.items()}
+    if any(weight != 0 and S[m] < 2 for m, (weight, _) in units.items()):
         return UNKNOWN, []
-    spread = {m: _macro_spread(margins) for m, (_, margins) in units.items()}
     if not pooled:
-        terms = [(units[m][0] ** 2 * s2 / S, S - 1) for m, (s2, S) in spread.items() if units[m][0] != 0]
+        terms = [(weight**2 * cell.s2 / S[m], S[m] - 1) for m, (weight, cell) in units.items() if weight != 0]
         return Variance.of(terms, tiny), []
-    known = [(s2, S) for s2, S in spread.values() if S > 1]
+    known = [(cell.s2, S[m]) for m, (_, cell) in units.items() if S[m] > 1]
     df = sum(S - 1 for _, S in known)
     common = sum((S - 1) * s2 for s2, S in known) / df if df else 0.0
-    value = common * sum(weight**2 / spread[m][1] for m, (weight, _) in units.items())
+    value = common * sum(weight**2 / S[m] for m, (weight, _) in units.items())
     low, high = min((s2 for s2, _ in known), default=0.0), max((s2 for s2, _ in known), default=0.0)
     ratio = f"{(high / low) ** 0.5:.2f}" if low > 0 else "undefined"
-    return Variance.of([(value, df)], tiny), [f"assumes equal seed variance (max/min SD {ratio})"]
+    flags = [f"assumes equal seed variance (max/min SD {ratio})"]
+    return Variance.of([(value, df)], tiny), flags
 
 
-def over_problems(differences: Sequence[Array], clusters: Sequence[NDArray[np.int64] | None], tiny: float) -> Variance:
-    """``V_prob``: sum over benchmarks of ``Var_p(D) / (P B^2)``, D [P] the contrast on each problem.
+def over_problems(D_N: Array, blocks: Blocks, clusters: Sequence[NDArray[np.int64] | None], tiny: float) -> Variance:
+    """``V_prob``: sum over benchmarks of ``Var_p(D) / (P B^2)``, D the contrast on each problem.
 
     clusters: per benchmark None or cluster numbers [P]; then ``G/(G-1) sum_g (sum_{p in g} (D_p -
     Dbar))^2 / P^2`` with G-1 df.  Unknown when a benchmark has one problem or one cluster.
     """
+    B = len(blocks.sizes)
+    apart_N = D_N - blocks.spread(blocks.sums(D_N) / blocks.sizes)
     terms = []
-    for D_P, groups in zip(differences, clusters, strict=True):
-        P = len(D_P)
-        sums = D_P - np.add.reduce(D_P) / P
+    for b, (P, squares) in enumerate(zip(blocks.sizes, blocks.sums(apart_N * apart_N).tolist(), strict=True)):
+        G, groups = P, clusters[b]
         if groups is not None:
-            sums = np.bincount(groups, weights=sums)
-        G = len(sums)
+            sums = np.bincount(groups, weights=apart_N[blocks.own_N == b])
+            G, squares = len(sums), float(sums @ sums)
         if G < 2:
             return UNKNOWN
-        terms.append((G / (G - 1) * float(sums @ sums) / (P * len(differences)) ** 2, G - 1))
+        terms.append((G / (G - 1) * squares / (P * B) ** 2, G - 1))
     return Variance.of(terms, tiny)
 
 
-def residual(units: Sequence[Unit], tiny: float) -> Variance:
+def residual(units: Sequence[Unit], blocks: Blocks, tiny: float) -> Variance:
     """``V_res``: sum over cells and benchmarks of ``w^2 e2 / (S P B^2)``, e2 the seed-by-problem mean square.
 
     Unknown when a cell has one seed or a benchmark one problem.
     """
     terms = []
-    for weight, margins in units:
-        for y in margins:
-            S, P = len(y.rows_S), len(y.columns_P)
+    for weight, cell in units:
+        S = len(cell.macro_S)
+        for P, squares in zip(blocks.sizes, cell.interaction, strict=True):
             if S < 2 or P < 2:
                 return UNKNOWN
             df = (S - 1) * (P - 1)
-            terms.append((weight**2 * y.interaction / (df * S * P * len(margins) ** 2), df))
+            terms.append((weight**2 * squares / (df * S * P * len(blocks.sizes) ** 2), df))
     return Variance.of(terms, tiny)
-
-
-def _macro_spread(margins: Sequence[Margins]) -> tuple[float, int]:
-    """Variance over seeds of the macro score (ddof 1; 0 for one seed) and the number of seeds."""
-    macro_S = sum((y.rows_S for y in margins[1:]), start=margins[0].rows_S) / len(margins)
-    S = len(macro_S)
-    macro_S = macro_S - np.add.reduce(macro_S) / S
-    return float(macro_S @ macro_S) / max(S - 1, 1), S
