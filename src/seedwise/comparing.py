@@ -171,6 +171,7 @@ def _facts(file: Path, declared: Comparison) -> dict[str, Any]:
         "study": file.name,
         "compare": declared,
         "compare_hash": digest(chosen)[:16],
+        "declared_in": "Options of seedwise compare",
         "question": f"Which method of {file.name} differs from {declared.reference}?",
         "seed_varies": VARIES,
         "seed_fixed": FIXED,

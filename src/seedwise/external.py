@@ -79,14 +79,15 @@ def as_written(method: str) -> str:
 def runs_and_counts(scores: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """``tables.RUNS`` and ``tables.COUNTS`` of the rows of a file; a run is a method with a seed.
 
-    What a file does not tell stands as 0: checkpoint, group size, and how many answers were unparsed, late or cut off.
+    What a file does not tell is null (how many answers were unparsed, late or cut off, and their length) or 0 where a
+    table needs a number (checkpoint, group size).
     """
     methods = scores["method"].map(told_apart)
     names = methods + ".s" + scores["seed"].astype(str)
     named = scores.assign(method=methods, run=names, model=MODEL, setting=SETTING, group_size=0, axes="{}")
     runs = named.drop_duplicates("run").reset_index(drop=True)
     runs = runs.assign(id=[digest(name)[:8] for name in runs["run"]])
-    counts = named.assign(step=0, unparsed=0, timeout=0, truncated=0, tokens=0.0)
+    counts = named.assign(step=0, unparsed=None, timeout=None, truncated=None, tokens=None)
     return _as(tables.RUNS, runs), _as(tables.COUNTS, counts)
 
 

@@ -309,9 +309,11 @@ def _check_names(study: Study, methods: list[str], path: str) -> None:
             raise StudyError(
                 f"{path}: compare.across: {key!r} is no axis of this study; they are {', '.join(sorted(axes))}"
             )
+    families = {"compare.primary.family": compare.primary.family}
+    families |= {f"compare.secondary.{name}.family": each.family for name, each in compare.secondary.items()}
     wanted: list[tuple[str, Iterable[str]]] = [
         ("compare.reference", [compare.reference]),
-        ("compare.primary.family", compare.primary.family),
+        *families.items(),
         ("resample.methods", study.resample.methods or ()),
     ]
     if "base" in study.methods or "train" in study.evaluate.benchmarks:
@@ -322,10 +324,9 @@ def _check_names(study: Study, methods: list[str], path: str) -> None:
         for name in names:
             if name not in known:
                 raise StudyError(f"{path}: {key}: {name!r} is no method point; they are {', '.join(known)}")
-    if compare.reference in compare.primary.family:
-        raise StudyError(
-            f"{path}: compare.primary.family: {compare.reference!r} is the reference: remove it from the family"
-        )
+    for key, names in families.items():
+        if compare.reference in names:
+            raise StudyError(f"{path}: {key}: {compare.reference!r} is the reference: remove it from the family")
 
 
 def parse_run_name(name: str) -> dict[str, Any]:

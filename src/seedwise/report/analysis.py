@@ -18,6 +18,7 @@ from seedwise.report.decisions import CLAIMS, decide
 from seedwise.report.facts import BASE, PRIMARY, Compare, Look
 from seedwise.report.scores import CellKey, ModelScores, Selection, metrics_of, model_scores
 from seedwise.stats.contrasts import mean_interval, tw_contrast
+from seedwise.stats.prepared import Prepared, prepare
 from seedwise.stats.results import Contrast, Target
 from seedwise.stats.scores import macro
 
@@ -191,23 +192,34 @@ def _against(
                 "reference": reference, "seeds": selection.seeds(pair[0]), "seeds_reference": selection.seeds(pair[1]),
                 "problems": selection.problems, "samples": selection.samples,
             }  # fmt: skip
+            ready = None if selection.reason else prepare(selection.scores, fixed=seedless(pair))
             for estimand, target in ESTIMANDS.items():
                 keys["estimand"] = estimand
-                if selection.reason is not None:
+                if ready is None:
                     yield keys | UNTESTED | {"reason": selection.reason}, None
                     continue
-                contrast = against(selection, pair, metric, target)
+                contrast = against(selection, pair, metric, target, ready)
                 yield keys | UNTESTED | columns(contrast, cautions(selection, pair, scores, stops)), contrast
 
 
 def against(
-    selection: Selection, pair: tuple[CellKey, CellKey], metric: str, target: Target, **options: Any
+    selection: Selection,
+    pair: tuple[CellKey, CellKey],
+    metric: str,
+    target: Target,
+    ready: Prepared | None = None,
+    **options: Any,
 ) -> Contrast:
-    """The contrast of two cells; ``options`` are those of ``tw_contrast``.  The untrained model has no seeds."""
-    return tw_contrast(
-        selection.scores, {pair[0]: 1.0, pair[1]: -1.0}, target=target, alpha=ALPHA, samples=selection.drawn(metric),
-        fixed=frozenset(cell for cell in pair if cell[1] == BASE), **options,
-    )  # fmt: skip
+    """The contrast of two cells; ``options`` are those of ``tw_contrast``.  ready: their scores, if prepared."""
+    if ready is None:
+        ready = prepare(selection.scores, fixed=seedless(pair))
+    weights = {pair[0]: 1.0, pair[1]: -1.0}
+    return tw_contrast(ready, weights, target=target, alpha=ALPHA, samples=selection.drawn(metric), **options)
+
+
+def seedless(cells: Iterable[CellKey]) -> frozenset[CellKey]:
+    """The untrained model among them: it has no training seeds."""
+    return frozenset(cell for cell in cells if cell[1] == BASE)
 
 
 def _decide(

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pandas as pd
 
 from seedwise import tables
-from seedwise.report.analysis import ALPHA, frame
+from seedwise.report.analysis import ALPHA, frame, seedless
 from seedwise.report.decisions import adjusted
 from seedwise.report.facts import BASE, Compare, Look
 from seedwise.report.robustness import UNDEFINED, Place
@@ -49,7 +49,15 @@ def _strata(place: Place, method: str, metric: str, edges: tuple[float, ...]) ->
         return selection.reason
     accuracy = {bench: y.mean(axis=0) for bench, y in selection.scores[base].items()}
     scores = {cell: selection.scores[cell] for cell in pair}
-    return strata(scores, dict(zip(pair, (1.0, -1.0), strict=True)), accuracy, edges, alpha=ALPHA)
+    return strata(
+        scores,
+        dict(zip(pair, (1.0, -1.0), strict=True)),
+        accuracy,
+        edges,
+        alpha=ALPHA,
+        selected_on={base},
+        fixed=seedless(pair),
+    )
 
 
 def _rows(found: Strata | str, edges: tuple[float, ...], p_interaction: float | None) -> list[dict]:

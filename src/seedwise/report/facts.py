@@ -217,7 +217,7 @@ class Look:
 class Facts:
     """Facts of a study that the report prints and cannot derive from the tables.
 
-    compare_hash: digest of the compare section, fixed before the first run.
+    compare_hash: digest of the compare section, fixed before the first run.  declared_in: where that stands.
     seed_varies, seed_fixed: what one training seed changes and what all seeds share.
     hashes, versions, settings: name -> text, printed as they are.
     """
@@ -226,6 +226,7 @@ class Facts:
     compare: Comparison
     compare_hash: str
     question: str = "Which method of training with verifiable rewards gives the more accurate model?"
+    declared_in: str = "Compare section of the study"
     seed_varies: tuple[str, ...] = ()
     seed_fixed: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)

@@ -173,7 +173,7 @@ def _declared(facts: Facts, look: Look | None, macro: list[dict]) -> str:
         if look is not None and look.changed
         else ""
     )
-    return f"Compare section of the study, hash {facts.compare_hash}.{changed}{base}"
+    return f"{facts.declared_in}, hash {facts.compare_hash}.{changed}{base}"
 
 
 def _plural(word: str, count: int) -> str:

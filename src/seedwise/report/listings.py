@@ -189,7 +189,7 @@ def run_table(results: Results) -> TableView:
     last = counts[counts["step"] == counts.groupby("run")["step"].transform("max")]
     keys = ["run", "model", "method", "setting", "seed"]
     sums = last.assign(token_sum=last["tokens"] * last["samples"]).groupby(keys, sort=False)
-    data = sums[["samples", "correct", "unparsed", "timeout", "truncated", "token_sum"]].sum()
+    data = sums[["samples", "correct", "unparsed", "timeout", "truncated", "token_sum"]].sum(min_count=1)
     data["step"] = sums["step"].first()
     with_label = set(COLUMNS) <= set(results.runs)
     planned = results.runs[[*keys, *(COLUMNS if with_label else ())]].drop_duplicates("run")
