@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -233,6 +235,23 @@ def add_seeds(
     from seedwise import seeds
 
     typer.echo(str(seeds.add_seeds(study, look)))
+def grade(
+    file: Annotated[Path, typer.Argument(help='JSONL: {"gold": ..., "answer": ...} a line')],
+    rule: Annotated[str, typer.Option(help="the answer where no box closes: box (none), marker, whole")] = "whole",
+    marker: Annotated[str | None, typer.Option(help="text before the answer, for --rule marker")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="processes that judge")] = 1,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="CPU seconds for one answer")] = 2.0,
+) -> None:
+    """Grade anyone's answers: a JSON verdict a line to stdout, how many of each to stderr."""
+    from seedwise import grade as grading
+    from seedwise.grading.pool import Grader
+
+    counted: Counter[str] = Counter()
+    with Grader(workers, time_limit) as grader:
+        for graded in grading.grade(file, grading.rule_of(rule, marker), grader):
+            typer.echo(json.dumps(graded.plain()))
+            counted[graded.verdict.verdict] += 1
+    typer.echo(grading.summary(counted), err=True)
 
 
 def main() -> None:

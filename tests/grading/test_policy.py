@@ -20,6 +20,11 @@ HASH = Marker(marker="#")
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),  # escaped braces do not count
         (r"\boxed{x = \boxed{3}}", "3"),
         (r"\boxed {7}", "7"),
+        (r"} \boxed{7} }", "7"),  # braces that nothing opened
+        (r"{ \boxed{7", None),
+        (r"\boxed{4 \boxed{3}", "3"),
+        (r"\\boxed{7}", "7"),  # as JSON escapes it
+        (r"\boxed{\\}7}", "\\\\"),  # a line break closes nothing, the brace behind it does
         (r"\boxed{5", None),
         (r"\boxed{}", None),
         (r"\boxed{ }", None),
@@ -79,3 +84,13 @@ def test_extraction_never_fails_and_never_gives_blanks(text: str) -> None:
     for rule in (Box(), HASH, Whole()):
         answer = extract(text, rule)
         assert answer is None or answer.strip() == answer != ""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("repeated", ["\\boxed{", "\\text{", "{", "\\", "\\boxed ", "$", "\\boxed{\\text{"])
+def test_a_model_that_repeats_itself_costs_little(repeated: str) -> None:
+    """Reading each of these boxes to the end of the text would take hours."""
+    text = repeated * 100_000
+    assert extract(text, Box()) is None
+    assert extract(text + "\\boxed{7}", Box()) == "7"
+    assert extract("\\boxed{7}" + text, Box()) == "7"

@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import seedwise
 from seedwise.grading.policy import Marker
@@ -20,7 +18,7 @@ from seedwise.grading.pool import Grader, Item
 from seedwise.grading.verify import Verdict
 
 HANGING = r"\boxed{5^{(5^{(5^{(5^5)})}-4)}-5}"
-HALF = r"\frac{1}{2}"
+HALF = "0.5"  # a decimal: what is equal to it takes the library
 
 
 def half(answer: str) -> Item:
@@ -39,9 +37,8 @@ def test_a_hanging_answer_costs_its_limit_and_the_run_goes_on() -> None:
         assert before != after
         with pytest.raises(ProcessLookupError):
             os.kill(before, 0)
-        started = time.monotonic()
-        assert grader.grade([Item("math_verify", "5", HANGING)])[0].verdict == "timeout"  # remembered
-        assert time.monotonic() - started < 0.4
+        assert grader.grade([half("3/6")])[0].correct
+        assert grader.pids == (after,)  # remembered or not, a judgement costs no worker
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
@@ -79,12 +76,51 @@ def test_judgements_are_remembered() -> None:
     assert [verdict.verdict for verdict in first] == ["correct", "correct", "wrong"]
 
 
+def test_a_timeout_is_not_remembered() -> None:
+    with Grader(time_limit_s=0.5) as grader:
+        hanging = Item("math_verify", "5", HANGING)
+        twice = grader.grade([hanging, hanging])  # asked once in a call
+        assert [verdict.verdict for verdict in twice] == ["timeout", "timeout"]
+        assert grader.grade([half("2/4")])[0].correct
+        [before] = grader.pids
+        assert grader.grade([hanging]) == twice[:1]
+        assert before not in grader.pids  # it was asked again, and died of it again
+
+
+def test_the_last_judgements_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    ask = Grader._ask
+    monkeypatch.setattr(Grader, "_ask", lambda self, keys: asked.extend(key.answer for key in keys) or ask(self, keys))
+    monkeypatch.setattr("seedwise.grading.pool._REMEMBERED", 2)
+    long = "2/4" + " " * 10 + "0" * 1000
+    with Grader() as grader:
+        for answer in ("2/4", "3/6", "2/4", "4/8", "2/4", "3/6", long, long):
+            grader.grade([half(answer)])
+    # 4/8 pushes out 3/6, which was used before 2/4; the long one is never kept
+    assert asked == ["2/4", "3/6", "4/8", "3/6", long, long]
+
+
+def test_partial_credit_is_judged_in_a_worker() -> None:
+    # 2 of 3 characters of 12x are the gold answer's
+    with Grader() as grader:
+        texts = ("#12", "#12x", "#x", "12")
+        items = [Item("reasoning_gym_graded:chain_sum", "12", text, answer_rule=Marker(marker="#")) for text in texts]
+        verdicts = grader.grade(items)
+        assert len(grader.pids) == 1
+    assert verdicts == [
+        Verdict("correct", "12", 1.0),
+        Verdict("wrong", "12x", 2 / 3),
+        Verdict("wrong", "x", 0.0),
+        Verdict("unparsed", None, 0.0),
+    ]
+
+
 def test_a_killed_worker_is_replaced() -> None:
     with Grader() as grader:
         grader.grade([half("2/4")])
         [before] = grader.pids
         os.kill(before, signal.SIGKILL)
-        assert grader.grade([half("3/6")]) == [Verdict("correct", "3/6")]
+        assert grader.grade([half("3/6")]) == [Verdict("correct", "3/6", 1.0)]
         [after] = grader.pids
         assert before != after
 
@@ -160,37 +196,6 @@ def test_the_worker_cannot_act(act: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"workers": 0}, {"time_limit_s": 0.0}, {"memory_mb": 10}])
-def test_senseless_limits_are_refused(limits: dict[str, float]) -> None:
+def test_senseless_limits_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least 1 worker"):
         Grader(**limits)
-
-
-_ATOMS = st.sampled_from(
-    ["0", "1", "-3", "2.5", "x", "y", r"\pi", r"\infty", "e", "i", r"\text{cm}", "%", r"\%", "=", "<"]
-)
-LATEX = st.recursive(
-    _ATOMS,
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", ",", r"\cdot", " ", "!", "'", r"\pm"]), inner).map(
-            "".join
-        ),
-        st.tuples(inner, inner).map(lambda pair: rf"\frac{{{pair[0]}}}{{{pair[1]}}}"),
-        inner.map(lambda part: rf"\sqrt{{{part}}}"),
-        inner.map(lambda part: f"({part})"),
-        inner.map(lambda part: rf"\{{{part}\}}"),
-        inner.map(lambda part: rf"\begin{{pmatrix}}{part}\end{{pmatrix}}"),
-        inner.map(lambda part: f"x^{{{part}}}"),
-        inner.map(lambda part: rf"\int_{{0}}^{{{part}}}"),
-        inner.map(lambda part: part + "{"),
-        inner.map(lambda part: f"__import__('os').system('touch owned'){part}"),
-    ),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=200)
-@given(LATEX)
-def test_anything_like_latex_gets_a_verdict(grader: Grader, answer: str) -> None:
-    verdict = grader.grade([half(answer)])[0]
-    assert verdict.verdict in ("correct", "wrong", "unparsed", "timeout")
-    assert not Path("owned").exists()

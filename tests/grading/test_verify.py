@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from decimal import Decimal
@@ -14,10 +15,10 @@ from attacks import CODE
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seedwise.grading.allowed import ALLOWED, EXACT, REFUSED, UNREPEATABLE
+from seedwise.grading.allowed import ALLOWED, EXACT, REFUSED, UNREPEATABLE, graded_refusal
 from seedwise.grading.policy import Box, Marker, Whole
 from seedwise.grading.pool import Grader, Item
-from seedwise.grading.verify import VerifierError, decide, gold_fault, judge, quick, verifier_version
+from seedwise.grading.verify import VerifierError, credit, decide, gold_fault, judge, quick, verifier_version
 from seedwise.tasks.reasoning_gym import ReasoningGym
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "grading.json").read_text())["cases"]
@@ -103,6 +104,67 @@ def test_verifiers_that_evaluate_are_refused(name: str) -> None:
         Grader().grade([Item(f"reasoning_gym:{name}", "5", "\\boxed{5}")])
 
 
+GRADED = sorted(name for name in ALLOWED if graded_refusal(name) is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "gold", "answer", "entry", "credit"),
+    [
+        ("base_conversion", "12", "12x", {}, 2 / 3),  # 2 of 3 characters
+        ("prime_factorization", "2 × 2 × 3", "4 × 3", {}, 0.5),  # the product is right
+        (
+            "knights_knaves",
+            "Al is a knight, and Bo is a knave",
+            "Al is a knight, and Bo is a knight",
+            {},
+            0.3 + 0.7 / 2,
+        ),
+        ("sentence_reordering", "a b c d", "a c b d", {}, 2 / 4),
+        # |5 - -1| / -1 = -6 would be exp(30)
+        ("calendar_arithmetic", "-1", "5", {"metadata": {"task": "recurring_event_calculations"}}, 0.0),
+        ("calendar_arithmetic", "10", "8", {"metadata": {"task": "count_days"}}, math.exp(-5 * 2 / 10)),
+        ("mini_sudoku", "1", "no", {}, 0.0),  # the entry is not of its form
+    ],
+)
+def test_partial_credit(name: str, gold: str, answer: str, entry: dict[str, Any], credit: float) -> None:
+    verdict = judge(f"reasoning_gym_graded:{name}", gold, f"\\boxed{{{answer}}}", Box(), entry)
+    assert (verdict.verdict, verdict.credit) == ("wrong", pytest.approx(credit))
+    full = judge(f"reasoning_gym:{name}", gold, f"\\boxed{{{answer}}}", Box(), entry)
+    assert (full.verdict, full.credit) == ("wrong", 0.0)
+
+
+def test_credit_is_a_share_and_full_credit_is_for_right_answers(one_problem_each: dict[str, dict[str, Any]]) -> None:
+    """For every allowed dataset: the gold answer, its beginning, its repetition, and what an attacker would try."""
+    for name in GRADED:
+        row = one_problem_each[name]
+        gold, entry = row["answer"], json.loads(row["metadata"])["entry"]
+        verifier = f"reasoning_gym_graded:{name}"
+        assert credit(verifier, gold, gold, entry) == 1.0, name
+        for answer in (gold + gold, f"{gold}, zzz", gold[:-1], gold.swapcase(), "0", "-1", "nan", "1e99", "[]", "{}"):
+            given = credit(verifier, gold, answer, entry)
+            assert 0.0 <= given <= 1.0, (name, answer)
+            assert (given == 1.0) == decide(f"reasoning_gym:{name}", gold, answer, entry), (name, answer)
+
+
+def test_surplus_words_are_not_a_right_answer(one_problem_each: dict[str, dict[str, Any]]) -> None:
+    """What word_sorting was refused for; no allowed verifier gives full credit for it."""
+    # graph_color's gold answer is one of many; knights_knaves reads assignments out of any sentence
+    for name in ALLOWED - {"graph_color", "knights_knaves"}:
+        row = one_problem_each[name]
+        entry = json.loads(row["metadata"])["entry"]
+        assert not decide(row["verifier"], row["answer"], f"{row['answer']}, zzz", entry), name
+    gold = "A is a knight, and B is a knave"
+    assert not decide("reasoning_gym:knights_knaves", gold, f"{gold}, and B is a knight", {})
+
+
+def test_graded_verifiers_are_allow_listed_too() -> None:
+    with pytest.raises(VerifierError, match="reasoning_gym_graded:spell_backward.*begins with the right answer"):
+        judge("reasoning_gym_graded:spell_backward", "cba", "\\boxed{cba}", Box(), {})
+    with pytest.raises(VerifierError, match="reasoning_gym_graded:n_queens.*evaluates the answer as code"):
+        judge("reasoning_gym_graded:n_queens", "5", "\\boxed{5}", Box(), {})
+    assert judge("reasoning_gym:spell_backward", "cba", "\\boxed{cba}", Box(), {}).correct
+
+
 @pytest.mark.parametrize("verifier", ["sympy", "reasoning_gym", "reasoning_gym:no_such", "math_verify:x", ""])
 def test_unknown_verifiers_are_refused(verifier: str) -> None:
     with pytest.raises(VerifierError, match="verifier"):
@@ -110,8 +172,9 @@ def test_unknown_verifiers_are_refused(verifier: str) -> None:
 
 
 def test_versions_name_package_and_policy() -> None:
-    assert verifier_version("math_verify") == "math_verify 0.9.0 policy 1"
-    assert verifier_version("reasoning_gym:chain_sum") == "reasoning_gym:chain_sum 0.1.25 policy 1"
+    assert verifier_version("math_verify") == "math_verify 0.9.0 policy 2"
+    assert verifier_version("reasoning_gym_graded:chain_sum") == "reasoning_gym_graded:chain_sum 0.1.25 policy 2"
+    assert verifier_version("reasoning_gym:chain_sum") == "reasoning_gym:chain_sum 0.1.25 policy 2"
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ DECIMAL = frozenset({"chain_sum", "products"})
 READ = _names(
     "ab calendar_arithmetic circuit_logic color_cube_rotation decimal_chain_sum dice emoji_mystery "
     "family_relationships fraction_simplification futoshiki graph_color group_anagrams knights_knaves "
-    "manipulate_matrix mini_sudoku needle_haystack palindrome_partitioning path_star power_function "
-    "prime_factorization self_reference sentence_reordering shortest_path spell_backward sudoku tsumego word_sorting "
+    "manipulate_matrix mini_sudoku needle_haystack palindrome_generation palindrome_partitioning path_star "
+    "power_function prime_factorization self_reference sentence_reordering shortest_path spell_backward sudoku tsumego "
     "zebra_puzzles"
 )
 
@@ -54,6 +54,12 @@ REFUSED = {
     "complex_arithmetic": "gives credit by distance",
     "coin_flip": "expands numbers like 1e999999999",
     "composite": "forwards to any other verifier",
+    "word_sorting": "takes an answer with surplus words for right",
+}
+
+# Partial credit that leads astray, where the verifier itself is allowed.
+REFUSED_GRADED = {
+    "spell_backward": "gives full credit, but for rounding, to whatever begins with the right answer",
 }
 
 
@@ -62,3 +68,8 @@ def refusal(name: str) -> str | None:
     if name in ALLOWED:
         return None
     return REFUSED.get(name, "is not one of the verifiers that were read and found safe")
+
+
+def graded_refusal(name: str) -> str | None:
+    """Why reasoning-gym's verifier ``name`` may not be used for partial credit; None when it may."""
+    return refusal(name) or REFUSED_GRADED.get(name)

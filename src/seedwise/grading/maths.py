@@ -8,9 +8,11 @@ math-verify decides whether two expressions are equal.  What is corrected around
   was not read to its last token is not an answer;
 - rewrites that lose a part of the expression (units, "nits", "malformed operators", dots) are switched off or refused;
 - small numbers were compared at 6 decimals: numbers must also agree relatively;
+- ``2^{0.5}`` was not the root of 2: expressions with a decimal inside were compared to the last binary digit;
 - equations without solutions counted as equal;
+- a number with a full stop behind it was none;
 - an equation counted as its right-hand side whatever stood on the left: only ``name = value`` does;
-- percent signs and units are read here.
+- percent signs, units, the base of a number and multiples like "million" are read in notation.py and spelling.py.
 
 Its signal-based timeouts are off: the process that runs this is killed from outside (pool.py).
 """
@@ -21,7 +23,6 @@ import importlib.util
 import logging
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 from antlr4 import Token
@@ -29,9 +30,10 @@ from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 from latex2sympy2_extended.logic import And
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify.grader import should_treat_as_complex
-from sympy import Basic, Eq, Float, Integer, MatrixBase, Rational
+from sympy import Basic, Eq, Expr, Float, Integer, MatrixBase, Rational, expand
 
-from seedwise.grading.notation import Notation, NotMaths, notation
+from seedwise.grading.notation import Notation, notation
+from seedwise.grading.spelling import NotMaths
 
 _KEEP_PARTS = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=False, nits=False, boxed="none", equations=False
@@ -40,6 +42,11 @@ _EXACT_DIGITS = 50
 # A decimal may be a rounded fraction: math-verify compares 6 decimals, and 0.333333 for 1/3 is off by 1e-6.
 _FLOAT_TOLERANCE = 1e-5
 _EXACT_TOLERANCE = 1e-30
+# A decimal is held in binary: what is computed from one agrees to fewer than its 15 digits.
+_COMPUTED_TOLERANCE = 1e-12
+# Relative, of numbers computed to 15 digits.
+_DIFFERENT = 1e-9
+_NOISE = 1e-60  # what sympy computes for an expression that is 0 is about 1e-125
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,12 @@ class Reading:
     notation: Notation
 
 
-def read(latex: str) -> Reading:
-    """Read a whole answer.  Raises NotMaths when it cannot be read to its last token."""
-    form = notation(latex)
+def read(latex: str, *, prose: bool = False) -> Reading:
+    """Read a whole answer.  prose: several plain words are a text.
+
+    Raises NotMaths when it cannot be read to its last token.
+    """
+    form = notation(latex, prose=prose)
     if form.words is not None:
         return Reading(None, form)
     return Reading(_parse(form.body), form)
@@ -100,13 +110,18 @@ def _assigned(reading: Reading) -> Reading:
 
 def _sides(value: Any) -> list[Any]:
     """[a, b, c] of a = b = c."""
-    equations = value._unsorted_args if isinstance(value, And) else [value]
+    equations = _parts(value) if isinstance(value, And) else [value]
     return [equations[0].lhs, *(equation.rhs for equation in equations)]
+
+
+def _parts(value: Any) -> list[Any]:
+    """Of a chain of relations, in the order in which they were written."""
+    return list(value._unsorted_args)
 
 
 def _is_equation(value: Any) -> bool:
     if isinstance(value, And):
-        parts = value._unsorted_args
+        parts = _parts(value)
         return bool(parts) and all(isinstance(part, Eq) for part in parts)
     return isinstance(value, Eq)
 
@@ -127,7 +142,8 @@ def _parse(body: str) -> Any:
     # latex2sympy raises Exception itself on bad input, and almost anything from deep inside sympy.
     except Exception as error:  # noqa: BLE001 - no narrower class exists
         raise NotMaths(f"{body!r} is not mathematics that latex2sympy can read ({type(error).__name__})") from None
-    if reader.last_parser.getTokenStream().LA(1) != Token.EOF:
+    tokens: Any = reader.last_parser.getTokenStream()
+    if tokens.LA(1) != Token.EOF:
         raise NotMaths(f"{body!r} can be read in part only")
     if not isinstance(value, (Basic, MatrixBase)):
         raise NotMaths(f"{body!r} is not an expression")
@@ -143,19 +159,21 @@ def _verify(gold: Any, answer: Any) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _grader() -> ModuleType:
-    """A private copy of math_verify.grader with two comparisons replaced; the installed module stays as it is."""
+def _grader() -> Any:
+    """A private copy of math_verify.grader with three comparisons replaced; the installed module stays as it is."""
     spec = importlib.util.find_spec("math_verify.grader")
     assert spec is not None
     assert spec.loader is not None
-    grader = importlib.util.module_from_spec(spec)
+    grader: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(grader)
     grader.logger = logging.getLogger("seedwise.grading.math_verify")
     grader.logger.setLevel(logging.ERROR)
     numeric_eq, solve_and_compare = grader.sympy_numeric_eq, grader.sympy_solve_and_compare
+    symbolic_eq = grader.sympy_symbolic_eq
 
     def relative_numeric_eq(a: Any, b: Any, float_rounding: int, numeric_precision: int) -> bool:
-        return bool(numeric_eq(a, b, float_rounding, numeric_precision)) and _relatively_close(a, b)
+        same = bool(numeric_eq(a, b, float_rounding, numeric_precision))
+        return _relatively_close(a, b) if same else _equal_but_for_binary(a, b)
 
     def solvable_and_compare(gold: Any, pred: Any, float_rounding: int, numeric_precision: int) -> bool:
         from sympy import solve
@@ -164,7 +182,12 @@ def _grader() -> ModuleType:
             return False
         return bool(solve_and_compare(gold, pred, float_rounding, numeric_precision))
 
+    def settled_or_symbolic_eq(a: Any, b: Any) -> bool:
+        settled = _settled(a, b)
+        return bool(symbolic_eq(a, b)) if settled is None else settled
+
     grader.sympy_numeric_eq = relative_numeric_eq
+    grader.sympy_symbolic_eq = settled_or_symbolic_eq
     grader.sympy_solve_and_compare = solvable_and_compare
     return grader
 
@@ -179,7 +202,34 @@ def _relatively_close(a: Any, b: Any) -> bool:
         return True
     if a.free_symbols or b.free_symbols:
         return False
-    tolerance = _FLOAT_TOLERANCE if a.has(Float) or b.has(Float) else _EXACT_TOLERANCE
+    return _within(_FLOAT_TOLERANCE if a.has(Float) or b.has(Float) else _EXACT_TOLERANCE, a, b)
+
+
+def _equal_but_for_binary(a: Any, b: Any) -> bool:
+    """Whether two values with a decimal inside an expression are the same; a plain decimal is compared as it stands."""
+    if isinstance(a, MatrixBase) or isinstance(b, MatrixBase) or a.is_Number or b.is_Number:
+        return False
+    computed = (a.has(Float) or b.has(Float)) and not (a.free_symbols or b.free_symbols)
+    return computed and _within(_COMPUTED_TOLERANCE, a, b)
+
+
+def _within(tolerance: float, a: Any, b: Any) -> bool:
     x, y = (value.doit().evalf(_EXACT_DIGITS) for value in (a, b))
     size = max(abs(x), abs(y))
     return bool(size == Integer(0) or abs(x - y) <= tolerance * size)
+
+
+def _settled(a: Any, b: Any) -> bool | None:
+    """What is known without simplifying, which takes most of the time: None where nothing is.
+
+    Numbers that differ are not equal; polynomials are equal if their difference expands to 0.
+    """
+    if not (isinstance(a, Expr) and isinstance(b, Expr)) or a.has(Float) or b.has(Float):
+        return None
+    if a.free_symbols or b.free_symbols:
+        return expand(a - b) == 0 if (a - b).is_polynomial() else None
+    x, y = a.evalf(), b.evalf()
+    if not (x.is_finite and y.is_finite):
+        return None
+    size = max(abs(x), abs(y))
+    return False if size > _NOISE and abs(x - y) > _DIFFERENT * size else None

@@ -21,12 +21,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-POLICY_VERSION = 1
+POLICY_VERSION = 2
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x2212: "-", 0xA0: " "}
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mbox)\s*\{")
 _BOX = re.compile(r"\\boxed\s*\{")
+# A box, also behind an escaped backslash; an escaped character; a brace.
+_BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|[{}]", re.DOTALL)
+_WRAPPERS = 20
 
 
 class _Rule(BaseModel):
@@ -66,8 +69,8 @@ def extract(text: str, rule: Box | Marker | Whole) -> str | None:
 def normalise(answer: str) -> str:
     """One spelling of an answer: ASCII forms, no delimiters, no ``\\text{...}`` around all of it."""
     answer = answer.translate(_FULL_WIDTH).strip()
-    while (inner := _unwrapped(answer)) != answer:
-        answer = inner.strip()
+    for _ in range(_WRAPPERS):
+        answer = _unwrapped(answer).strip()
     return answer
 
 
@@ -88,11 +91,17 @@ def closing_brace(text: str, start: int) -> int | None:
 
 
 def _last_box(text: str) -> str | None:
-    for match in reversed(list(_BOX.finditer(text))):
-        end = closing_brace(text, match.end())
-        if end is not None:
-            return text[match.end() : end]
-    return None
+    """Content of the closed box that begins last, in one pass: a model that repeats itself opens thousands."""
+    open_at: list[int | None] = []  # of each open brace, where the content of its box begins
+    last: tuple[int, int] | None = None
+    for mark in _BRACES.finditer(text):
+        if mark[0] == "}":
+            start = open_at.pop() if open_at else None
+            if start is not None and (last is None or start > last[0]):
+                last = (start, mark.start())
+        elif mark[0].endswith("{") and mark[0] != "\\{":
+            open_at.append(None if mark[0] == "{" else mark.end())
+    return text[last[0] : last[1]] if last else None
 
 
 def _by_rule(text: str, rule: Box | Marker | Whole) -> str | None:

@@ -1,8 +1,8 @@
 """``judge``: from a gold answer and a completion to a verdict.  Pure; heavy libraries are imported only when needed.
 
-A verifier is named ``math_verify`` or ``reasoning_gym:<dataset>``.  What two plain integers, two equal texts or two
-decimals say is decided here at once; everything else is decided by the verifier, which may hang: pool.py runs it in a
-process that can be killed.
+A verifier is named ``math_verify``, ``reasoning_gym:<dataset>`` (right or wrong) or ``reasoning_gym_graded:<dataset>``
+(with partial credit).  What two plain integers, two equal texts or two decimals say is decided here at once; everything
+else is decided by the verifier, which may hang: pool.py runs it in a process that can be killed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Literal
 
-from seedwise.grading.allowed import DECIMAL, EXACT, refusal
+from seedwise.grading import plain
+from seedwise.grading.allowed import DECIMAL, EXACT, graded_refusal, refusal
 from seedwise.grading.policy import POLICY_VERSION, Box, Marker, Whole, extract
 
 Outcome = Literal["correct", "wrong", "unparsed", "timeout"]
 
 MATH_VERIFY = "math_verify"
 REASONING_GYM = "reasoning_gym"
+GRADED = "reasoning_gym_graded"
 _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
 # What a verifier raises on an answer that is not of its form; anything else is a fault of ours and is raised.
 _NOT_OF_ITS_FORM = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -32,14 +34,23 @@ class VerifierError(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """verdict: correct, wrong, unparsed (no answer found) or timeout.  answer: what was judged; None when unparsed."""
+    """verdict: correct, wrong, unparsed (no answer found) or timeout.  answer: what was judged; None when unparsed.
+
+    credit: 0..1, of a verifier that gives partial credit; 1 if and only if correct.
+    """
 
     verdict: Outcome
     answer: str | None
+    credit: float
+
+    @classmethod
+    def of(cls, answer: str, credit: float) -> Verdict:
+        """Of an answer that was judged."""
+        return cls("correct" if credit == 1.0 else "wrong", answer, credit)
 
     @property
     def correct(self) -> int:
-        """1 for correct, else 0."""
+        """1 for correct, else 0: full correctness, whatever the partial credit."""
         return int(self.verdict == "correct")
 
 
@@ -53,44 +64,51 @@ def judge(
     """
     answer = extract(text, answer_rule)
     if answer is None:
-        return Verdict("unparsed", None)
+        return Verdict("unparsed", None, 0.0)
     correct = quick(verifier, gold, answer)
-    if correct is None:
-        correct = decide(verifier, gold, answer, metadata)
-    return Verdict("correct" if correct else "wrong", answer)
+    return Verdict.of(answer, credit(verifier, gold, answer, metadata) if correct is None else float(correct))
 
 
 def quick(verifier: str, gold: str, answer: str) -> bool | None:
-    """The verdict where it is plain without the verifier's library, else None; agrees with ``decide`` (tested)."""
+    """The verdict where it is plain without the verifier's library, else None; agrees with ``credit`` (tested)."""
     kind, name = parse_verifier(verifier)
     if kind == MATH_VERIFY:
-        if answer == gold:
-            return True
-        both_integers = _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer)
-        return int(gold) == int(answer) if both_integers else None
-    if name in EXACT:
-        return answer == gold
-    if name in DECIMAL:
-        return answer == gold or _same_decimal(gold, answer)
-    return None
+        return plain.equal(gold, answer)
+    if name not in EXACT | DECIMAL:
+        return None
+    equal = answer == gold or (name in DECIMAL and _same_decimal(gold, answer))
+    return equal or (None if kind == GRADED else False)
 
 
 def decide(verifier: str, gold: str, answer: str, metadata: Mapping[str, Any]) -> bool:
     """Whether the extracted ``answer`` is right, by the verifier's own library.  May hang: see pool.py."""
+    return credit(verifier, gold, answer, metadata) == 1.0
+
+
+def credit(verifier: str, gold: str, answer: str, metadata: Mapping[str, Any]) -> float:
+    """What the extracted ``answer`` is worth by the verifier's own library, 0..1: 1 if and only if it is right.
+
+    Between 0 and 1 for a graded verifier only.  May hang: see pool.py.
+    """
     kind, name = parse_verifier(verifier)
     if kind == MATH_VERIFY:
-        from seedwise.grading.maths import equal, read
-        from seedwise.grading.notation import NotMaths
-
-        gold_reading = _read_gold(gold)
-        try:
-            return equal(gold_reading, read(answer))
-        except NotMaths:
-            return False
+        return float(_equal(gold, answer))
     try:
-        # Partial credit is not a right answer; some verifiers exceed 1 for a wrong one.
-        return bool(_score_answer(name)(answer, {**metadata, "answer": gold}) == 1.0)
+        score = float(_score_answer(name)(answer, {**metadata, "answer": gold}))
     except _NOT_OF_ITS_FORM:
+        return 0.0
+    # Some verifiers go below 0 or exceed 1 for a wrong answer, which is then worth nothing.
+    return score if score == 1.0 or (kind == GRADED and 0.0 <= score < 1.0) else 0.0
+
+
+def _equal(gold: str, answer: str) -> bool:
+    from seedwise.grading.maths import equal, read
+    from seedwise.grading.spelling import NotMaths
+
+    gold_reading = _read_gold(gold)
+    try:
+        return equal(gold_reading, read(answer, prose=True))
+    except NotMaths:
         return False
 
 
@@ -115,13 +133,16 @@ def needs_library(verifier: str, gold: str) -> bool:
 
 
 def parse_verifier(verifier: str) -> tuple[str, str]:
-    """(``math_verify``, "") or (``reasoning_gym``, dataset).  Raises VerifierError unless it is allow-listed."""
+    """(``math_verify``, "") or (``reasoning_gym`` or ``reasoning_gym_graded``, dataset).
+
+    Raises VerifierError unless it is allow-listed.
+    """
     kind, _, name = verifier.partition(":")
     if verifier == MATH_VERIFY:
         return kind, name
-    if kind != REASONING_GYM:
+    if kind not in (REASONING_GYM, GRADED):
         raise VerifierError(f"verifier {verifier!r} is unknown: use {MATH_VERIFY} or {REASONING_GYM}:<dataset>")
-    if why := refusal(name):
+    if why := graded_refusal(name) if kind == GRADED else refusal(name):
         raise VerifierError(f"verifier {verifier!r} is refused: it {why}; use {MATH_VERIFY} or another task")
     return kind, name
 
@@ -132,7 +153,8 @@ def verifier_version(verifier: str) -> str:
     from importlib.metadata import version  # slow to import, and reading a study needs none of it
 
     kind, _ = parse_verifier(verifier)
-    return f"{verifier} {version(kind.replace('_', '-'))} policy {POLICY_VERSION}"
+    package = "math-verify" if kind == MATH_VERIFY else "reasoning-gym"
+    return f"{verifier} {version(package)} policy {POLICY_VERSION}"
 
 
 def load(verifier: str) -> None:
@@ -154,7 +176,7 @@ def _same_decimal(gold: str, answer: str) -> bool:
 @lru_cache(maxsize=64)
 def _read_gold(gold: str) -> Any:
     from seedwise.grading.maths import read
-    from seedwise.grading.notation import NotMaths
+    from seedwise.grading.spelling import NotMaths
 
     try:
         return read(gold)

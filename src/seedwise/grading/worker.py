@@ -69,7 +69,7 @@ def _answers(request: dict[str, Any], time_limit_s: float) -> Any:
         if request["op"] == "gold":
             yield {"fault": verify.gold_fault(verifier, gold, entry)}
         else:
-            yield {"correct": verify.decide(verifier, gold, request["answer"], entry)}
+            yield {"credit": verify.credit(verifier, gold, request["answer"], entry)}
     except (verify.VerifierError, ImportError) as error:
         yield {"error": f"{error}"}
 

@@ -9,23 +9,34 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from seedwise.tasks.benchmark import Benchmark
 from seedwise.tasks.jsonl import Jsonl
 from seedwise.tasks.problem import check_overlap, contents
 from seedwise.tasks.reasoning_gym import ReasoningGym
 from seedwise.tasks.template import TaskError
 
-Task = Annotated[ReasoningGym | Jsonl, Field(discriminator="task")]
+Task = Annotated[ReasoningGym | Jsonl | Benchmark, Field(discriminator="task")]
 
-__all__ = ["Jsonl", "ReasoningGym", "Task", "TaskError", "check_overlap", "contents", "fingerprint", "problems"]
+__all__ = [
+    "Benchmark",
+    "Jsonl",
+    "ReasoningGym",
+    "Task",
+    "TaskError",
+    "check_overlap",
+    "contents",
+    "fingerprint",
+    "problems",
+]
 
 
-def fingerprint(task: ReasoningGym | Jsonl) -> dict[str, Any]:
+def fingerprint(task: ReasoningGym | Jsonl | Benchmark) -> dict[str, Any]:
     """What the task's problems depend on, in plain values: settings, package version or digest of the file."""
     return task.fingerprint()
 
 
 def problems(
-    task: ReasoningGym | Jsonl, template: str | None = None, exclude: frozenset[str] = frozenset()
+    task: ReasoningGym | Jsonl | Benchmark, template: str | None = None, exclude: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
     """Rows of tables.PROBLEMS, deterministic.
 
