@@ -14,7 +14,6 @@ several spellings, wrongly with some wrong answers more usual than others, or no
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,10 +27,10 @@ from typing import Any
 from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 
+from benchmarks.record import record
 from seedwise.grading.pool import Grader, Item
 from seedwise.grading.verify import MATH_VERIFY
 
-RESULTS = Path(__file__).parent / "results.json"
 PROBLEMS, SAMPLES, WORKERS, ROUNDS = 80, 16, 2, 3
 Problem = tuple[str, Sequence[str], Sequence[str]]
 
@@ -168,14 +167,6 @@ def main() -> None:
             "grading.same_verdict_share": sum(same) / len(same),
         }
     )
-
-
-def record(measured: dict[str, float]) -> None:
-    """Put these numbers beside those of other programs, and print them."""
-    known = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    rounded = {name: float(f"{value:.3g}") if value < 1000 else round(value) for name, value in measured.items()}
-    RESULTS.write_text(json.dumps(dict(sorted({**known, **rounded}.items())), indent=1) + "\n", encoding="utf-8")
-    print("\n".join(f"{name:<40}{value:g}" for name, value in rounded.items()))
 
 
 if __name__ == "__main__":

@@ -235,6 +235,8 @@ def add_seeds(
     from seedwise import seeds
 
     typer.echo(str(seeds.add_seeds(study, look)))
+
+
 def grade(
     file: Annotated[Path, typer.Argument(help='JSONL: {"gold": ..., "answer": ...} a line')],
     rule: Annotated[str, typer.Option(help="the answer where no box closes: box (none), marker, whole")] = "whole",

@@ -168,3 +168,14 @@ def test_importing_the_tasks_imports_no_generator() -> None:
 )
 def test_value(expression: str, result: Fraction | None) -> None:
     assert value(expression) == result
+
+
+def test_partial_credit_is_a_verifier_of_its_own_and_refused_where_it_misleads():
+    made = {
+        verifier: problems(task(name="mini_sudoku", size=2, params={}, verifier=verifier), "{question}")
+        for verifier in ("graded", "task")
+    }
+    assert {row["verifier"] for row in made["graded"]} == {"reasoning_gym_graded:mini_sudoku"}
+    assert [row["prompt"] for row in made["graded"]] == [row["prompt"] for row in made["task"]]
+    with pytest.raises(ValidationError, match="spell_backward: its own verifier .*set verifier: math_verify"):
+        task(name="spell_backward", params={}, verifier="graded")

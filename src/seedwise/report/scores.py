@@ -16,7 +16,7 @@ import pandas as pd
 from seedwise.report.facts import BASE, ReportError
 from seedwise.stats.scores import avg, passk
 
-K_VALUES = (1, 2, 4, 8, 16)
+K_VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CellKey = tuple[str, str]
 Scores = dict[CellKey, dict[str, np.ndarray]]
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from seedwise.grading.allowed import DECIMAL, EXACT, UNREPEATABLE, refusal
+from seedwise.grading.allowed import DECIMAL, EXACT, UNREPEATABLE, graded_refusal, refusal
 from seedwise.grading.policy import AnswerRule, Box
+from seedwise.grading.verify import GRADED, MATH_VERIFY, REASONING_GYM
 from seedwise.tasks.expression import value
 from seedwise.tasks.problem import content_key, row
 from seedwise.tasks.template import DEFAULT, TaskError, fields, render
@@ -28,9 +29,10 @@ class ReasoningGym(BaseModel):
     size: int = Field(ge=1, description="problems")
     seed: int = Field(ge=0, description="seed of the generator; its problem i is drawn from seed + i")
     params: dict[str, JsonValue] = Field(default_factory=dict, description="settings of the generator")
-    verifier: Literal["task", "math_verify"] = Field(
+    verifier: Literal["task", "graded", "math_verify"] = Field(
         default="task",
-        description="task: the dataset's own verifier, if allow-listed; else math_verify",
+        description="task: the dataset's own verifier, if allow-listed, full correctness only; graded: its partial "
+        "credit too, for rewards that are not binary; else math_verify",
     )
     answer: AnswerRule = Field(default=Box(), description="where the answer stands in a completion")
     template: str | None = Field(default=None, description="prompt, instead of the model's template")
@@ -53,7 +55,8 @@ class ReasoningGym(BaseModel):
     def _usable(self) -> ReasoningGym:
         if self.name in UNREPEATABLE:
             raise ValueError(f"name {self.name}: its problems depend on Python's hash seed; use another dataset")
-        if self.verifier == "task" and (why := refusal(self.name)):
+        refused = {"task": refusal, "graded": graded_refusal}.get(self.verifier)
+        if refused is not None and (why := refused(self.name)):
             remedy = "set verifier: math_verify if its answers are mathematics, or use another dataset"
             raise ValueError(f"name {self.name}: its own verifier {why}; {remedy}")
         return self
@@ -70,7 +73,8 @@ class ReasoningGym(BaseModel):
         Raises TaskError when the generator refuses its settings or has too few distinct problems.
         """
         template = self.template or template or DEFAULT
-        verifier = "math_verify" if self.verifier == "math_verify" else f"reasoning_gym:{self.name}"
+        kind = {"task": REASONING_GYM, "graded": GRADED}.get(self.verifier)
+        verifier = MATH_VERIFY if kind is None else f"{kind}:{self.name}"
         found: dict[str, dict[str, Any]] = {}
         tries = _TRIES_PER_PROBLEM * self.size + 1000
         for entry in self._entries(tries):

@@ -196,7 +196,7 @@ class Rollout:
                 entropies=completion.entropies,
                 stop=completion.stop,
                 verdict=verdict.verdict,
-                correct=float(verdict.correct),
+                correct=verdict.credit,
                 penalty=below,
             )
             for problem, completion, verdict, below in zip(problems_B, completions, verdicts, penalty_B, strict=True)
