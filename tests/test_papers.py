@@ -118,10 +118,10 @@ def models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def merged(study: dict, fragment: dict) -> dict:
-    """The study with the fragment's keys: mappings are merged, everything else is replaced."""
+    """The study with the fragment's keys: mappings are merged, tasks and everything else are replaced."""
     result = copy.deepcopy(study)
     for name, value in fragment.items():
-        both = isinstance(value, dict) and isinstance(result.get(name), dict)
+        both = isinstance(value, dict) and isinstance(result.get(name), dict) and "task" not in value
         result[name] = merged(result[name], value) if both else value
     return result
 
@@ -131,7 +131,9 @@ def outputs() -> set[str]:
     """Every file that the workflow's rules declare or a stage lays beside one; ``<>`` for each name in a path."""
     rules = "\n".join(path.read_text() for path in sorted((REPOSITORY / "workflow" / "rules").glob("*.smk")))
     found = {re.sub(r"\{\w+\}", "<>", path) for path in re.findall(r'"(results/(?:runs|data|models)/[^"]+)"', rules)}
-    lists = {name: ast.literal_eval(value) for name, value in re.findall(r"^(TABLES|FIGURES) = (\[.*\])$", rules, re.M)}
+    lists: dict[str, list[str]] = {"TABLES": [], "FIGURES": []}
+    for name, value in re.findall(r"^(TABLES|FIGURES) \+?= (\[[^{]*?\])$", rules, re.M):
+        lists[name] += ast.literal_eval(value)
     found |= {f"results/<>/tables/{name}.{end}" for name in lists["TABLES"] for end in ("md", "csv", "tex")}
     found |= {f"results/<>/figures/{name}.{end}" for name in lists["FIGURES"] for end in ("svg", "pdf")}
     found |= {f"results/<>/analysis/{name}.parquet" for name in _FILES}

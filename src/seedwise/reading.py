@@ -73,7 +73,7 @@ def parse(content: dict, path: str | Path = "study") -> Study:
 
 def _line(error: Any, content: dict) -> str:
     # pydantic puts the tags and types of union branches (reasoning_gym, tuple[int, ...]) into the location
-    where = [str(part) for part in error["loc"] if _written(part, content)]
+    where = [str(part) for part, chosen in _followed(error["loc"])[0] if not chosen and _written(part, content)]
     key, value = ".".join(where) or "study", error["input"]
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown key{_nearest(error['loc'])}"
@@ -113,13 +113,27 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [model for inner in typing.get_args(annotation) for model in _models(inner)]
 
 
+def _followed(location: tuple[str | int, ...]) -> tuple[list[tuple[str | int, bool]], list[type[BaseModel]]]:
+    """Every part of a location, with whether it only chooses among models (reasoning_gym), and where it leads."""
+    models: list[type[BaseModel]] = [Study]
+    parts: list[tuple[str | int, bool]] = []
+    for part in location:
+        inner = [_models(model.model_fields[part].annotation) for model in models if part in model.model_fields]
+        chosen = [] if inner else [model for model in models if part in _tags(model)]
+        parts.append((part, bool(chosen)))
+        models = [model for group in inner for model in group] or chosen or models
+    return parts, models
+
+
+def _tags(model: type[BaseModel]) -> set[object]:
+    """The words that choose a model among others: the values of its fields that can have only one."""
+    kinds = [typing.get_args(field.annotation) for field in model.model_fields.values()]
+    return {values[0] for values in kinds if len(values) == 1}
+
+
 def _nearest(location: tuple[str | int, ...]) -> str:
     """What the unknown key at the end of a location may have meant: the keys of the section it stands in."""
-    models: list[type[BaseModel]] = [Study]
-    for part in location[:-1]:
-        inner = [_models(model.model_fields[part].annotation) for model in models if part in model.model_fields]
-        tagged = [model for model in models if part in {field.default for field in model.model_fields.values()}]
-        models = [model for group in inner for model in group] or tagged or models
+    _, models = _followed(location[:-1])
     names = list(dict.fromkeys(name for model in models for name in model.model_fields))
     close = difflib.get_close_matches(str(location[-1]), names, 1)
     return f"; did you mean {close[0]!r}?" if close else f"; the keys here are {', '.join(names)}"
