@@ -21,12 +21,13 @@ from seedwise.identity import digest
 from seedwise.models import fingerprint as backbones
 from seedwise.points import AXES, Point, label
 from seedwise.points import points as points_of
+from seedwise.reruns import ledger
 from seedwise.study import Block, ModelSpec, Run, Study, StudyError, Train, number
 from seedwise.tasks import Task, TaskError, fingerprint
 
 RUN_NAME = re.compile(r"(?P<slug>[A-Za-z0-9_.+-]+)\.G(?P<group_size>\d+)\.s(?P<seed>\d+)-(?P<id>[0-9a-f]{8})")
 # Decides when a run is saved and what is kept of it, never what it computes.
-NOT_IN_IDENTITY = {"save_every", "keep_state"}
+NOT_IN_IDENTITY = {"save_every", "keep_state", "keep"}
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ def _lineage(spec: dict[str, Any], train: Train, algorithm: Algorithm) -> str | 
 
 def training_behaviour(algorithm: Algorithm) -> dict[str, str]:
     """Digests of the code a training rests on: the training modules, and the parts in use with what they reach."""
-    return behaviour.of_modules(behaviour.TRAINING) | behaviour.of_parts(algorithm.parts)
+    return ledger.equated(ledger.training(algorithm))
 
 
 def _with_axis(

@@ -34,6 +34,16 @@ class Layout:
         return self.root / self.grid.study.study
 
     @property
+    def planned(self) -> Grid:
+        """All that the study declares, whatever became of it."""
+        return self.grid
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside every table of this analysis; nothing where it is whole."""
+        return ()
+
+    @property
     def subjects(self) -> list[str]:
         """Everything that is evaluated: runs, then bases."""
         return [*self.grid.runs, *self.grid.bases]
@@ -74,8 +84,23 @@ class Layout:
 
     def benchmarks(self, subject: str) -> dict[str, str]:
         """benchmark -> name of its problems, as the subject's model is asked them."""
+        return self._asked[self._base(subject)]
+
+    def _base(self, subject: str) -> str:
+        """The base that a subject is, or is trained from: all of one base are asked the same."""
         runs = self.grid.runs
-        return self._asked[self.grid.base_of[runs[subject].model_name] if subject in runs else subject]
+        return self.grid.base_of[runs[subject].model_name] if subject in runs else subject
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[dict[str, str], str, str]]:
+        """base -> benchmark -> file of samples; their record; id of their scores."""
+        found = {}
+        for base, asked in self._asked.items():
+            files = {name: f"{name}-{self._sampling_id(name, problems)}.parquet" for name, problems in asked.items()}
+            names = sorted(files.values())
+            grading = self.grid.study.grading.model_dump(mode="json")
+            found[base] = files, f"{digest(names)[:8]}.json", digest([names, grading, self._code["scoring"]])[:8]
+        return found
 
     @cached_property
     def _asked(self) -> dict[str, dict[str, str]]:
@@ -88,19 +113,16 @@ class Layout:
 
     def samples(self, subject: str) -> dict[str, Path]:
         """benchmark -> file of samples.  The id covers the problems, the sampling settings and the sampling code."""
-        return {
-            name: self.run(subject) / "samples" / f"{name}-{self._sampling_id(name, problems)}.parquet"
-            for name, problems in self.benchmarks(subject).items()
-        }
+        folder = self.run(subject) / "samples"
+        return {name: folder / file for name, file in self._names[self._base(subject)][0].items()}
 
     def sampled(self, subject: str) -> Path:
         """The record that all samples of a subject are there; the sample files lie beside it and are kept."""
-        names = sorted(path.name for path in self.samples(subject).values())
-        return self.run(subject) / "samples" / f"{digest(names)[:8]}.json"
+        return self.run(subject) / "samples" / self._names[self._base(subject)][1]
 
     def scores(self, subject: str) -> Path:
         """The verdicts on all samples of a subject."""
-        return self.run(subject) / "evals" / self._scoring_id(subject) / "scores.parquet"
+        return self.run(subject) / "evals" / self._names[self._base(subject)][2] / "scores.parquet"
 
     def continuations(self, subject: str) -> Path | None:
         """File of the continuation experiment, or None where the study leaves the subject out."""
@@ -146,10 +168,6 @@ class Layout:
         evaluate = self.grid.study.evaluate
         settings = evaluate.model_dump(mode="json", include={"temperature", "top_p", "top_k", "max_tokens"})
         return digest([problems, settings, evaluate.samples_of(benchmark), self._code["sampling"]])[:8]
-
-    def _scoring_id(self, subject: str) -> str:
-        samples = sorted(path.name for path in self.samples(subject).values())
-        return digest([samples, self.grid.study.grading.model_dump(mode="json"), self._code["scoring"]])[:8]
 
     @cached_property
     def _code(self) -> dict[str, str]:

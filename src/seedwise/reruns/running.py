@@ -1,0 +1,78 @@
+"""Who is at work on a run, and how far it is, read off the files in its work folder; nothing is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from seedwise.trainer.lease import CLOCK_S, Owner
+
+SAMPLES = "samples"
+STATE = re.compile(r"state-(\d+)")
+STEP = re.compile(r"step (\d+) of (\d+), ([0-9.]+) s")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The writer of a run.  seen: when it last said that it is alive, s since 1970."""
+
+    owner: Owner
+    seen: float
+
+
+def holder(work: Path) -> Holder | None:
+    """Who trains in this work folder, or samples in the folder within it; None where nobody does.
+
+    Nobody does when the lease was given back or its process is gone on this host.
+
+    A writer on another host counts as there: whether its Slurm job still runs is asked when the lease is taken.
+    """
+    return leased(work) or leased(work / SAMPLES)
+
+
+def leased(folder: Path) -> Holder | None:
+    """Who holds the lease in this very folder."""
+    path = folder / "lease.json"
+    try:
+        owner, seen = Owner(**json.loads(path.read_text())), path.stat().st_mtime
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return None if owner.pid == 0 or _ended(owner) else Holder(owner, seen)
+
+
+def _ended(owner: Owner) -> bool:
+    """Whether the process is gone; False on another host, where this cannot be seen."""
+    if owner.host != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(owner.pid)
+        return abs(process.create_time() - owner.started) > CLOCK_S or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def saved_step(work: Path) -> int:
+    """The step that a stopped training goes on from; 0 where it saved none."""
+    states = [int(match[1]) for path in work.glob("state-*") if (match := STATE.fullmatch(path.name))]
+    return max(states, default=0)
+
+
+def logged_step(text: str) -> tuple[int, float] | None:
+    """The last (step, seconds of it) that a training's log tells."""
+    found = STEP.findall(text)
+    return (int(found[-1][0]), float(found[-1][2])) if found else None
+
+
+def jobs_here() -> Iterator[tuple[str, str]]:
+    """(stage, subject) of the seedwise commands that run on this host."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        for place, word in enumerate(line[:-2]):
+            if Path(word).name in ("seedwise", "seedwise.cli") or word.endswith("seedwise/cli/__main__.py"):
+                yield line[place + 1], line[place + 2]
