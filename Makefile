@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test check bench ui
+.PHONY: env study test test-survival check bench ui
 
 env: $(STAMP)
 
@@ -29,6 +29,10 @@ study: env
 # By file, not by xdist_group: pytest 9.2 with xdist 3.8 takes no notice of groups.
 test: env
 	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m "not service and not slow_survival"
+
+# Kills at 20 random moments and injected faults.
+test-survival: env
+	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m slow_survival tests/survival
 
 check: env
 	$(IN_ENV) ruff check .

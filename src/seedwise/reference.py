@@ -51,6 +51,8 @@ A study says what is compared; a profile (`workflow/profiles/`) says on what har
 
 - Numbers may be written `1e-4`, `0.1` or `log 4`.
 - In `methods` and `axes` a list of scalars is a grid; a list of mappings is a chain of parts.
+- `init_from: qae.K0.6` beside a method's settings starts it from the last checkpoint of that method point's run of the
+  same model, setting and seed, or of any run by name.
 - A *method point* is a method at one value of each listed parameter: `qae.K0.4`, `eapo.log4`.
 - Comparisons are made within a model and a setting (group size and `axes`).
 """
@@ -70,8 +72,9 @@ def schema() -> str:
         whole["$defs"][name] = _as_experimental(written) if catalogue.experimental(classes[name]) else written
     axes = {axis: {"$ref": f"#/$defs/axis {axis}"} for axis in algos.AXES}
     whole["$defs"] |= {f"axis {axis}": _gridded(algorithm["properties"][axis]) for axis in algos.AXES}
-    whole["$defs"]["expression"] = algorithm | {"properties": axes}
-    whole["$defs"] |= {f"preset {name}": _preset_schema(name, axes) for name in algos.PRESETS}
+    beside = {"init_from": {"type": "string", "description": "method point or run to start from"}}
+    whole["$defs"]["expression"] = algorithm | {"properties": axes | beside}
+    whole["$defs"] |= {f"preset {name}": _preset_schema(name, axes | beside) for name in algos.PRESETS}
     places = ["expression", *(f"preset {name}" for name in algos.PRESETS)]
     whole["properties"]["methods"]["additionalProperties"] = {"anyOf": [{"$ref": f"#/$defs/{at}"} for at in places]}
     # a definition a line, so that a change of one part changes one line

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import behaviour, tables
+from seedwise import behaviour, retention, tables
+from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
 from seedwise.layout import WORK, Layout
+from seedwise.reruns import ledger
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
+@in_one_line
 def data(layout: Layout, name: str) -> None:
     """Build one file of problems; a benchmark shares no problem with the training data."""
     from seedwise.tasks import check_overlap, contents, problems
@@ -50,6 +54,7 @@ def data(layout: Layout, name: str) -> None:
     tables.write(tables.PROBLEMS, rows, layout.problems(name))
 
 
+@in_one_line
 def base(layout: Layout, name: str) -> None:
     """Write the folder of an untrained model, and a record of its files with their digests."""
     from seedwise.trainer.imports import quick
@@ -65,8 +70,9 @@ def base(layout: Layout, name: str) -> None:
     write_record(folder / "files.json", {"backbone": layout.grid.models[name].model_dump(mode="json"), "sha256": files})
 
 
-def train(layout: Layout, name: str, work: Path = WORK) -> None:
-    """Train one run; see trainer/run.py."""
+@in_one_line
+def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = None) -> None:
+    """Train one run, or give it up for a reason; see trainer/run.py."""
     from seedwise.trainer.imports import quick
 
     with quick():
@@ -78,6 +84,7 @@ def train(layout: Layout, name: str, work: Path = WORK) -> None:
         "behaviour": training_behaviour(run.algorithm),
         "covers": sorted(behaviour.of_modules(behaviour.TRAINING)),
         "data_sha256": file_digest(layout.problems(run.data)),
+        "accepted": ledger.resting(ledger.training(run.algorithm)),
         "git_commit": _git_commit(),
     }
     trainer.train(
@@ -87,7 +94,10 @@ def train(layout: Layout, name: str, work: Path = WORK) -> None:
         out=layout.run(name),
         work=work.absolute() / name,
         spec=spec,
+        give_up=give_up,
     )
+    if run.init_from in layout.grid.runs:
+        retention.settle(layout, run.init_from)
 
 
 def _git_commit() -> str | None:
@@ -118,6 +128,8 @@ def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
     from seedwise.trainer.imports import quick
 
     with quick():
+        from safetensors import SafetensorError
+
         from seedwise.engines.transformers import Transformers
         from seedwise.models.load import load
 
@@ -127,42 +139,100 @@ def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
         run = layout.grid.runs[subject]
         checkpoint = layout.run(subject) / "checkpoints" / str(step)
         if not checkpoint.is_dir():
-            raise StageError(f"{checkpoint}: checkpoint of step {step} is missing: run its training again")
-        if run.model.lora is None:
-            model, tokenizer = load(checkpoint)
-        else:
-            model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
+            removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
+            raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
+        try:
+            if run.model.lora is None:
+                model, tokenizer = load(checkpoint)
+            else:
+                model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
+        except (SafetensorError, json.JSONDecodeError) as error:
+            raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
     return Transformers(model, tokenizer, batch=512), tokenizer
 
 
-def sample(layout: Layout, subject: str) -> None:
-    """Sample every checkpoint of a subject on every benchmark: one file per benchmark, made once and kept."""
+def _again(layout: Layout, subject: str) -> str:
+    return f"remove {layout.run(subject) / retention.RECORD} and its checkpoints folder to train it again"
+
+
+@in_one_line
+def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
+    """Sample every checkpoint of a subject on every benchmark: one file per benchmark, made once and kept.
+
+    What is drawn of one checkpoint and benchmark is a part in ``work``; parts that are there are not drawn again.
+    """
+    from seedwise.trainer import lease
+
+    wanted = layout.samples(subject)
+    if not all(path.exists() for path in wanted.values()):
+        folder = work.absolute() / subject / "samples"
+        with lease.hold(folder) as held:
+            files = {benchmark: path for benchmark, path in wanted.items() if not path.exists()}
+            for step in layout.steps(subject):
+                places = {benchmark: folder / path.stem / f"{step}.parquet" for benchmark, path in files.items()}
+                missing = {benchmark: place for benchmark, place in places.items() if not _whole(place)}
+                for benchmark, rows in _drawn(layout, subject, step, missing):
+                    with held.publishing():
+                        tables.write(tables.SAMPLES, rows, missing[benchmark])
+            for path in files.values():
+                rows = _joined([folder / path.stem / f"{step}.parquet" for step in layout.steps(subject)])
+                with held.publishing():
+                    tables.write(tables.SAMPLES, rows, path)
+            shutil.rmtree(folder)
+            if not any(folder.parent.iterdir()):
+                folder.parent.rmdir()
+    write_record(layout.sampled(subject), {path.name: file_digest(path) for path in wanted.values()})
+    if subject in layout.grid.runs:
+        retention.settle(layout, subject)
+
+
+def _joined(parts: list[Path]) -> pd.DataFrame:
     import pandas as pd
 
-    study, wanted = layout.grid.study, layout.samples(subject)
-    files = {benchmark: path for benchmark, path in wanted.items() if not path.exists()}
-    frames: dict[str, list[pd.DataFrame]] = {benchmark: [] for benchmark in files}
-    for step in layout.steps(subject) if files else ():
-        engine, tokenizer = _engine(layout, subject, step)
-        from seedwise.evals.samples import sample as draw  # after the engine, whose import is made quick
+    return pd.concat([tables.read(tables.SAMPLES, part) for part in parts], ignore_index=True)
 
-        sampling = _sampling(layout, tokenizer, subject)
-        for benchmark in files:
-            frames[benchmark].append(
-                draw(
-                    engine,
-                    tokenizer,
-                    _problems(layout, tokenizer, subject, benchmark),
-                    run=subject,
-                    step=step,
-                    benchmark=benchmark,
-                    n=study.evaluate.samples_of(benchmark),
-                    sampling=sampling,
-                )
-            )
-    for benchmark, path in files.items():
-        tables.write(tables.SAMPLES, pd.concat(frames[benchmark], ignore_index=True), path)
-    write_record(layout.sampled(subject), {path.name: file_digest(path) for path in wanted.values()})
+
+def _whole(part: Path) -> bool:
+    """Whether a part of the samples is there and, or it is said, can be read."""
+    try:
+        tables.read(tables.SAMPLES, part)
+    except tables.TableError as error:
+        if part.exists():
+            print(f"{error}: drawn again", flush=True)
+        return False
+    return True
+
+
+def _drawn(layout: Layout, subject: str, step: int, benchmarks: Collection[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(benchmark, SAMPLES) of a checkpoint, one after the other; nothing is loaded for none."""
+    if not benchmarks:
+        return
+    engine, tokenizer = _engine(layout, subject, step)
+    from seedwise.evals.samples import sample as draw  # after the engine, whose import is made quick
+
+    sampling = _sampling(layout, tokenizer, subject)
+    for benchmark in benchmarks:
+        rows = draw(
+            engine,
+            tokenizer,
+            _problems(layout, tokenizer, subject, benchmark),
+            run=subject,
+            step=step,
+            benchmark=benchmark,
+            n=layout.grid.study.evaluate.samples_of(benchmark),
+            sampling=sampling,
+        )
+        yield benchmark, rows
+
+
+def _samples(layout: Layout, subject: str, benchmark: str) -> pd.DataFrame:
+    """The samples of a benchmark.  Raises StageError where the file is damaged: Snakemake asks for its record alone."""
+    path = layout.samples(subject)[benchmark]
+    try:
+        return tables.read(tables.SAMPLES, path)
+    except tables.TableError as error:
+        record = layout.sampled(subject)
+        raise StageError(f"{error}; remove {record} with it: its other files are kept") from None
 
 
 def _problems(layout: Layout, tokenizer: Any, subject: str, benchmark: str) -> pd.DataFrame:
@@ -182,6 +252,7 @@ def _grader(layout: Layout) -> Iterator[Grader]:
         yield grader
 
 
+@in_one_line
 def score(layout: Layout, subject: str) -> None:
     """Grade every sample of a subject."""
     import pandas as pd
@@ -190,12 +261,13 @@ def score(layout: Layout, subject: str) -> None:
 
     names, frames = layout.benchmarks(subject), []
     with _grader(layout) as grader:
-        for benchmark, path in layout.samples(subject).items():
+        for benchmark in layout.samples(subject):
             problems = tables.read(tables.PROBLEMS, layout.problems(names[benchmark]))
-            frames.append(grade(tables.read(tables.SAMPLES, path), problems, grader))
+            frames.append(grade(_samples(layout, subject, benchmark), problems, grader))
     tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), layout.scores(subject))
 
 
+@in_one_line
 def resample(layout: Layout, subject: str) -> None:
     """The continuation experiment on the last checkpoint of a subject."""
     path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
@@ -204,7 +276,7 @@ def resample(layout: Layout, subject: str) -> None:
     engine, tokenizer = _engine(layout, subject, step)
     from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
 
-    samples = tables.read(tables.SAMPLES, layout.samples(subject)[benchmark])
+    samples = _samples(layout, subject, benchmark)
     scores = tables.read(tables.SCORES, layout.scores(subject))
     with _grader(layout) as grader:
         rows = continuations(
@@ -219,3 +291,5 @@ def resample(layout: Layout, subject: str) -> None:
             run=subject,
         )
     tables.write(tables.CONTINUATIONS, rows, path)
+    if subject in layout.grid.runs:
+        retention.settle(layout, subject)

@@ -111,6 +111,16 @@ class Train(Settings):
     top_k: Annotated[int, Field(ge=0)] = Field(default=0, description="0: off")
     checkpoints: tuple[Count, ...] = Field(default=(20, 40, 60), description="steps at which weights are published")
     save_every: Count = Field(default=20, description="steps between states a killed training continues from")
+    keep: Literal["last", "all", "none"] = Field(
+        default="all",
+        description="weights under checkpoints/ that stay once everything in the study that needs them is done; "
+        "retention.json beside them says what was removed",
+    )
+    max_skipped: Annotated[int, Field(ge=0)] = Field(
+        default=5,
+        description="steps in a row that are skipped because their loss or gradient is not finite; "
+        "one more ends the run as diverged, with the weights at its stop",
+    )
     keep_state: bool = Field(
         default=True,
         description="keep weights, optimizer and memory of the last step, from which a run with more steps goes on",

@@ -44,7 +44,7 @@ OLD_POLICY = frozenset({"entropy", "old_logp", "entropy_quantiles", "surprisal_q
 
 
 class Diverged(ArithmeticError):
-    """The gradient is not finite; the weights are those before the step."""
+    """Too many steps in a row had a loss or a gradient that is not finite; the weights are those before them."""
 
 
 def config(run: Run, folder: Path, device: str, processes: int) -> GRPOConfig:
@@ -57,6 +57,7 @@ class ComposedTrainer(Seeing, GRPOTrainer):
 
     seed: root of the random streams.  memory: what the parts remember (``memory.start``).
     skip: leave rows whose token advantages are all exactly 0 out of forward and backward.
+    max_skipped: steps in a row that may have a loss or a gradient that is not finite; one more raises Diverged.
     Everything else is GRPOTrainer's.  Prompts and completions come from TRL until ``attach`` is called.
     """
 
@@ -67,11 +68,13 @@ class ComposedTrainer(Seeing, GRPOTrainer):
         seed: int,
         memory: dict | None = None,
         skip: bool = False,
+        max_skipped: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.algorithm, self.seed, self.skip = algorithm, seed, skip
-        self.memory = {"gradient_norms": [], **(algorithm.start() if memory is None else memory)}
+        self.algorithm, self.seed, self.skip, self.max_skipped = algorithm, seed, skip, max_skipped
+        fresh = {"gradient_norms": [], "skipped_steps": {"total": 0, "in_a_row": 0}}
+        self.memory = {**fresh, **(algorithm.start() if memory is None else memory)}
         self.rollout: Rollout | None = None
         self.records: Records | None = None
         self._old: tuple[Tensor, Tensor] | None = None
@@ -220,11 +223,26 @@ class ComposedTrainer(Seeing, GRPOTrainer):
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
-        if not math.isfinite(norm):
-            raise Diverged(f"step {self.state.global_step + 1}: the gradient is not finite (norm {float(norm)})")
+        loss = self._sum(self._tally[:1].to(self.accelerator.device)).item()  # one process's NaN is everyone's
+        if not (math.isfinite(norm) and math.isfinite(loss)):
+            self._skip_step(float(norm), loss)
+            return norm
+        self.memory["skipped_steps"]["in_a_row"] = 0
         if self._keeps_norms:
             self.memory["gradient_norms"] = [*self.memory["gradient_norms"], float(norm)][-NORMS:]
         return norm
+
+    def _skip_step(self, norm: float, loss: float) -> None:
+        """Make the optimizer's next step one that changes nothing.  Raises Diverged after ``max_skipped`` of them."""
+        skipped = self.memory["skipped_steps"]
+        if skipped["in_a_row"] >= self.max_skipped:
+            what = f"the gradient is not finite (norm {norm})" if not math.isfinite(norm) else f"the loss is {loss}"
+            after = f", after {skipped['in_a_row']} skipped steps in a row" if skipped["in_a_row"] else ""
+            raise Diverged(f"step {self.state.global_step + 1}: {what}{after}")
+        skipped["in_a_row"] += 1
+        skipped["total"] += 1
+        # without gradients torch's optimizers touch neither weights nor moments; the schedule goes on
+        self.optimizer.zero_grad(set_to_none=True)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Record an optimizer step; transformers calls this after each one (and once more at the end)."""
@@ -239,6 +257,8 @@ class ComposedTrainer(Seeing, GRPOTrainer):
                 trained_tokens=int(trained),
             )
             self.records.update(self.state.global_step, done)
+            skipped = self.memory["skipped_steps"]["total"]
+            self.records.diagnosed(self.state.global_step, {"skipped_steps_total": (skipped, None)})
             if self.state.global_step % (self.args.num_iterations * self._updates) == 0:
                 found = self.diagnosing.updated(self._score, self._at)
                 self.records.diagnosed(self.state.global_step, found)

@@ -1,12 +1,13 @@
 """Who may write a run, and which device it computes on.
 
 One writer per run: ``work/<run>/lease.json`` names it.  Reading, deciding and writing happen under a
-file lock, and every new holder gets a larger fencing number, which is checked before anything is
-published: a writer that was thought dead and comes back finds a foreign number and stops.
+file lock, and every new holder gets a larger fencing number.  Whatever is published is published under that
+lock after a look at the number: a writer that was thought dead and comes back, wherever it was stopped, finds
+a foreign number and stops.
 
 A lease is taken over only if its holder is certainly gone:
 
-- same host: no process with that id and start time runs any more;
+- same host: no process with that id and start time (within 2 s) runs any more; a stopped one still does;
 - another host under Slurm: ``squeue`` does not know the job any more, or it is this very job, requeued;
 - another host without Slurm: never; a person removes the file.
 
@@ -28,6 +29,9 @@ from pathlib import Path
 
 import psutil
 from filelock import FileLock, Timeout
+
+CLOCK_S = 2.0  # the start of a process is told by the clock of its machine, which may be set in between
+LOCK_S = 60.0  # a lock is held while a folder is renamed; a holder that was frozen there holds it until it goes on
 
 
 class LeaseError(RuntimeError):
@@ -64,6 +68,33 @@ class Lease:
             raise LeaseError(f"{self.path}: lost to {now or 'nobody'}: this process stops without publishing")
         os.utime(self.path)
 
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """While inside, nobody else can take the run.  Raises LeaseError if it is not ours any more.
+
+        Only for what takes no time: renames and small files.
+        """
+        with _locked(self.path.parent):
+            self.check()
+            yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a work folder.  Raises LeaseError where another process does not give it back."""
+    lock = FileLock(folder / "lease.lock", timeout=LOCK_S)
+    try:
+        lock.acquire()
+    except Timeout:
+        holder = _read(folder / "lease.json") or "a process unknown"
+        raise LeaseError(
+            f"{folder / 'lease.lock'}: held for more than {LOCK_S:g} s, last lease {holder}: wait for it, or end it"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Lease]:
@@ -75,7 +106,7 @@ def hold(folder: Path) -> Iterator[Lease]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lease.json"
-    with FileLock(folder / "lease.lock"):
+    with _locked(folder):
         before = _read(path)
         mine = _me(before.fence + 1 if before else 1)
         if before is not None and not _gone(before, mine):
@@ -90,7 +121,7 @@ def hold(folder: Path) -> Iterator[Lease]:
         yield lease
     finally:
         if folder.exists():
-            with FileLock(folder / "lease.lock"):
+            with _locked(folder):
                 if _read(path) == mine:
                     _write(path, Owner(mine.host, 0, 0.0, None, mine.fence))
 
@@ -106,7 +137,8 @@ def _gone(owner: Owner, me: Owner) -> bool:
     if owner.host == me.host:
         try:
             process = psutil.Process(owner.pid)
-            return process.create_time() != owner.started or process.status() == psutil.STATUS_ZOMBIE
+            other = abs(process.create_time() - owner.started) > CLOCK_S  # the number was given to another process
+            return other or process.status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True
     if owner.slurm_job is None:

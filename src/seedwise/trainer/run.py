@@ -2,9 +2,9 @@
 
 The story, top to bottom: take the run (lease), take a device, load the model, train, publish.
 
-Work happens in ``work``: every ``save_every`` steps, and on SIGTERM, a resumable state is saved there at the
-end of a rollout (in the middle of one TRL cannot resume exactly).  A killed training goes on from the
-newest state and ends with the same bits on a CPU as one that was never interrupted, since every random
+Work happens in ``work``: every ``save_every`` steps, and on SIGTERM or SIGUSR1, a resumable state is saved there
+at the end of a rollout (in the middle of one TRL cannot resume exactly).  A killed training goes on from the
+newest whole state and ends with the same bits on a CPU as one that was never interrupted, since every random
 number is derived from the seed and the step.  Results appear in ``out`` by rename, ``trained.json`` last.
 """
 
@@ -13,9 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +31,12 @@ from seedwise.grading.pool import Grader
 from seedwise.identity import file_digest
 from seedwise.models.load import load, lora_config
 from seedwise.models.prompts import spoken, stop_token_ids
-from seedwise.trainer import lease, lineage, memory
+from seedwise.trainer import lease, lineage, memory, published, states
 from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
-from seedwise.trainer.lineage import RECORD
+from seedwise.trainer.published import RECORD
 from seedwise.trainer.records import Records
 from seedwise.trainer.rollout import Rollout, correct, penalty
-from seedwise.trainer.watch import Watch
+from seedwise.trainer.watch import GivenUp, Watch, listening
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,23 +52,31 @@ class TrainError(ValueError):
 
 
 class Interrupted(RuntimeError):
-    """SIGTERM came; the state is saved and the same command goes on from it."""
+    """SIGTERM or SIGUSR1 came; the state is saved and the same command goes on from it."""
 
 
 def train(
-    run: Run, *, model_folder: Path, problems: pd.DataFrame, out: Path, work: Path, spec: dict, workers: int = 1
+    run: Run,
+    *,
+    model_folder: Path,
+    problems: pd.DataFrame,
+    out: Path,
+    work: Path,
+    spec: dict,
+    workers: int = 1,
+    give_up: str | None = None,
 ) -> None:
     """Train one run and publish it under ``out``; a run that is published already is left alone.
 
     problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json, state/ (of the
     last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
-    with the stack beside it.  workers: grading processes.
-    Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (SIGTERM,
+    with the stack beside it.  workers: grading processes.  give_up: why it takes no further step: it counts as
+    stopped with the weights of its last state, or those it started from.
+    Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
-    if (out / RECORD).exists():
-        print(f"{out / RECORD}: published already, nothing to do", flush=True)
+    if _published(out):
         return
     torch.set_num_threads(1)
     main = os.environ.get("RANK", "0") == "0"  # of a distributed launch; the others write nothing
@@ -79,40 +85,58 @@ def train(
         lease.device() as device,
         Grader(workers, run.grading.time_limit_s, run.grading.memory_mb) as grader,
     ):
-        state, other = _beginning(run, out, work)
+        if held is not None and _published(out):  # by the writer before, between our look and our lease
+            shutil.rmtree(work)
+            return
+        state, other, scratch = _beginning(run, out, work, held)
         if other is not None and held is not None:
             print(f"{run.name}: goes on from {other.name}, which has the same beginning", flush=True)
             lineage.adopt(run, other, out)
         start = lineage.origin(run, out.parent)
-        trainer = build(run, model_folder, problems, grader, work, device, state, start)
-        watch = Watch(trainer, run, out, work, held)
+        trainer = build(run, model_folder, problems, grader, scratch, device, state, start)
+        watch = Watch(trainer, run, out, work, held, give_up)
         trainer.add_callback(watch)
         stopped = None
-        with _terminating(watch):
+        with listening(watch):
             try:
                 trainer.train(resume_from_checkpoint=str(state) if state else None)
-            except Diverged as error:
+            except (Diverged, GivenUp) as error:
                 stopped = {"step": trainer.state.global_step, "reason": str(error)}
                 watch.publish_rest()
         if watch.terminated and trainer.state.global_step < run.train.steps and stopped is None:
-            raise Interrupted(f"{run.name}: SIGTERM after step {trainer.state.global_step}: start it again to go on")
+            step = trainer.state.global_step
+            raise Interrupted(f"{run.name}: told to stop after step {step}, state saved: start it again to go on")
         if held is not None:
-            last = newest(work)
-            if last is not None and last.name == f"state-{run.train.steps}":
+            last = work / f"state-{run.train.steps}"
+            if last.is_dir():
+                held.check()
                 lineage.keep(last, out)
             _publish(run, trainer, out, {**spec, "stack": stack(trainer, device)}, stopped, held)
             shutil.rmtree(work)
 
 
-def _beginning(run: Run, out: Path, work: Path) -> tuple[Path | None, Path | None]:
-    """The state to go on from (None: there is none), and the shorter run it belongs to if it is not our own."""
-    state, other = newest(work), None
-    if state is None and (other := lineage.shorter(run, out.parent)) is not None:
-        state = other / lineage.STATE
+def _published(out: Path) -> bool:
+    """Whether the run is finished; says so."""
+    if there := (out / RECORD).exists() or published.restored(out):
+        print(f"{out / RECORD}: published already, nothing to do", flush=True)
+    return there
+
+
+def _beginning(run: Run, out: Path, work: Path, held: lease.Lease | None) -> tuple[Path | None, Path | None, Path]:
+    """The state to go on from (None: there is none), the shorter run it belongs to if it is not our own, and where
+    this writer's new states are written."""
+    state = other = None
+    scratch = states.scratch(work, held.owner.fence if held else 0)
+    if held is not None:
+        state = states.newest(work, out / "checkpoints", run.train.checkpoints)
+        if state is None and (other := lineage.shorter(run, out.parent)) is not None:
+            state = other / lineage.STATE
+        for left in work.glob("scratch-*"):  # of writers before, killed while they wrote
+            shutil.rmtree(left)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return state, other
+        return state, other, scratch
     PartialState()  # starts the process group: all processes go on from what the first one saw
-    return tuple(broadcast_object_list([state, other]))
+    return tuple(broadcast_object_list([state, other, scratch]))
 
 
 def build(
@@ -120,13 +144,14 @@ def build(
     model_folder: Path,
     problems: pd.DataFrame,
     grader: Grader,
-    work: Path,
+    scratch: Path,
     device: str,
     state: Path | None,
     start: Path | None = None,
 ) -> ComposedTrainer:
     """The trainer of a run with its rollout and records attached, as of ``state`` (None: from the start).
 
+    scratch: where transformers writes new states.
     start: the checkpoint of another run whose weights it starts from, None for the untrained model.
     """
     if run.train.completions % run.group_size:
@@ -146,8 +171,9 @@ def build(
         seed=run.seed,
         memory=remembered,
         skip=skips(run),
+        max_skipped=run.train.max_skipped,
         model=model,
-        args=config(run, work / "trainer", device, processes),
+        args=config(run, scratch, device, processes),
         reward_funcs=[correct, penalty],
         # one rollout is one epoch over P placeholders: the rollout draws the problems itself
         train_dataset=Dataset.from_dict({"prompt": [""] * prompts}),
@@ -189,12 +215,6 @@ def sampling(run: Run, tokenizer: PreTrainedTokenizerBase) -> Sampling:
     return Sampling(train.max_tokens, train.temperature, train.top_p, train.top_k, stops)
 
 
-def newest(work: Path) -> Path | None:
-    """The resumable state with the most steps, None if there is none."""
-    states = [path for path in work.glob("state-*") if path.name.removeprefix("state-").isdigit()]
-    return max(states, key=lambda path: int(path.name.removeprefix("state-")), default=None)
-
-
 def stack(trainer: ComposedTrainer, device: str) -> dict[str, Any]:
     """What the bits of a result depend on beside its spec."""
     return {
@@ -209,11 +229,6 @@ def _publish(
     run: Run, trainer: ComposedTrainer, out: Path, spec: dict, stopped: dict | None, held: lease.Lease
 ) -> None:
     """Tables and spec, then the completion record with digests of what was published."""
-    metrics, timing = trainer.records.frames()
-    held.check()
-    tables.write(tables.METRICS, metrics, out / "metrics.parquet")
-    tables.write(tables.METRICS, timing, out / "timing.parquet")
-    _write_json(out / "spec.json", spec)
     weights = sorted((out / "checkpoints").glob("*/*.safetensors"))
     record = {
         "run": run.name,
@@ -221,26 +236,7 @@ def _publish(
         "stopped": stopped,
         "checkpoints": list(run.train.checkpoints),
         "lineage": run.lineage,
-        "sha256": {str(path.relative_to(out)): file_digest(path) for path in [*weights, out / "metrics.parquet"]},
+        "sha256": {str(path.relative_to(out)): file_digest(path) for path in weights},
     }
-    _write_json(out / RECORD, record)
-
-
-def _write_json(path: Path, content: dict) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
-    os.replace(new, path)
-
-
-@contextmanager
-def _terminating(watch: Watch) -> Iterator[None]:
-    """While inside, SIGTERM is noted instead of ending the process; the training stops at the next rollout."""
-
-    def note(number: int, frame: object) -> None:
-        watch.terminated = True
-
-    before = signal.signal(signal.SIGTERM, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with held.publishing():
+        published.complete(out, trainer.records.frames(), spec, record)

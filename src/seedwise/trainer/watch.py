@@ -1,10 +1,13 @@
-"""What happens between optimizer steps: publishing, resumable states, time-keeping."""
+"""What happens between optimizer steps: publishing, resumable states, time-keeping, the wish to stop."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +15,48 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from seedwise import tables
-from seedwise.trainer import memory
+from seedwise.trainer import memory, states
+from seedwise.trainer.lease import LeaseError
 
 if TYPE_CHECKING:
     from seedwise.study import Run
     from seedwise.trainer.adapter import ComposedTrainer
     from seedwise.trainer.lease import Lease
 
+STOPS = (signal.SIGTERM, signal.SIGUSR1)  # the second is what Slurm sends ahead of a time limit: --signal=USR1@300
+
+
+class GivenUp(RuntimeError):
+    """The run was told to take no further step and to count with the weights it has."""
+
 
 class Watch(TrainerCallback):
-    """Publishes checkpoints, saves states, keeps time, notes SIGTERM."""
+    """Publishes checkpoints, saves states, keeps time, notes SIGTERM and SIGUSR1.
 
-    def __init__(self, trainer: ComposedTrainer, run: Run, out: Path, work: Path, held: Lease | None) -> None:
+    held: the right to write the run; None in the processes of a distributed training that write nothing.
+    give_up: why the run takes no step at all; None: it trains.
+    """
+
+    def __init__(
+        self,
+        trainer: ComposedTrainer,
+        run: Run,
+        out: Path,
+        work: Path,
+        held: Lease | None,
+        give_up: str | None = None,
+    ) -> None:
         self.trainer, self.run, self.out, self.work, self.held = trainer, run, out, work, held
+        self.give_up = give_up
         self.terminated = False
         self._began = 0.0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Raise GivenUp where the run takes no further step; its state has been read."""
+        if self.give_up is not None:
+            raise GivenUp(self.give_up)
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -64,12 +94,10 @@ class Watch(TrainerCallback):
         for name, frame in zip(("metrics", "timing"), self.trainer.records.frames(), strict=True):
             tables.write(tables.METRICS, frame, folder / f"{name}.parquet")
         (folder / "totals.json").write_text(json.dumps(self.trainer.records.totals) + "\n")
-        older = list(self.work.glob("state-*"))
-        self.held.check()
-        replace(folder, self.work / f"state-{state.global_step}")
-        for path in older:
-            if path.name != f"state-{state.global_step}":
-                shutil.rmtree(path)
+        states.seal(folder)
+        with self.held.publishing():
+            states.replace(folder, self.work / f"state-{state.global_step}")
+        states.forget(self.work, but=state.global_step)
 
     def _any_terminated(self) -> bool:
         """Whether any process was told to stop: all must stop at the same step, wherever the signal caught them."""
@@ -79,29 +107,41 @@ class Watch(TrainerCallback):
     def publish(self, step: int) -> None:
         """Put the present weights, tokenizer and memory of the parts under checkpoints/<step>/, by rename."""
         target = self.out / "checkpoints" / str(step)
-        new = target.with_name(f".{step}.new")
+        new = target.with_name(f".{step}.new-{Path(self.trainer.args.output_dir).name}")
         if self.held is not None:
-            shutil.rmtree(new, ignore_errors=True)
+            for left in target.parent.glob(f".{step}.new*"):  # by a writer that was killed here
+                shutil.rmtree(left)
         self.trainer.accelerator.wait_for_everyone()
         self.trainer.save_model(str(new))  # on every process: sharded weights are gathered
         if self.held is not None:
             (new / "training_args.bin").unlink()
             memory.save(self.trainer.memory, new / "memory")
-            self.held.check()
-            replace(new, target)
+            states.flush(new)
+            try:
+                with self.held.publishing():
+                    states.replace(new, target)
+            except LeaseError:
+                shutil.rmtree(new)  # the run is another writer's, who has weights of his own
+                raise
 
     def publish_rest(self) -> None:
-        """A run that diverged counts with the weights at its stop: publish them for the steps it did not reach."""
+        """A run that stopped counts with the weights at its stop: publish them for the steps it did not reach."""
         for step in self.run.train.checkpoints:
             if step > self.trainer.state.global_step:
                 self.publish(step)
 
 
-def replace(new: Path, target: Path) -> None:
-    """Put a finished folder in place of whatever an interrupted attempt left there."""
-    old = target.with_name(f".{target.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+@contextmanager
+def listening(watch: Watch) -> Iterator[None]:
+    """While inside, SIGTERM and SIGUSR1 are noted instead of ending the process: the training stops at the next
+    rollout, with its state saved."""
+
+    def note(number: int, frame: object) -> None:
+        watch.terminated = True
+
+    before = {number: signal.signal(number, note) for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
