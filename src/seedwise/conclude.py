@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedwise import looks, tables
-from seedwise.identity import digest
+from seedwise.faults import in_one_line
+from seedwise.identity import digest, file_digest
 from seedwise.layout import Layout
+from seedwise.partial import of_what_is_there
+from seedwise.reruns import ledger
 from seedwise.stages import StageError, write_record
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def runs_table(layout: Layout) -> pd.DataFrame:
-    """tables.RUNS: one row per run, and one per base and model that rests on it."""
+    """tables.RUNS: one row per planned run, and one per base and model that rests on it."""
     import pandas as pd
 
     rows = [
@@ -34,7 +37,7 @@ def runs_table(layout: Layout) -> pd.DataFrame:
             "axes": json.dumps(run.axes, sort_keys=True),
             "id": run.id,
         }
-        for name, run in layout.grid.runs.items()
+        for name, run in layout.planned.runs.items()
     ]
     for model, name in layout.grid.base_of.items():
         row = {"run": name, "model": model, "method": "base", "setting": "", "group_size": 0, "seed": 0, "axes": "{}"}
@@ -42,6 +45,7 @@ def runs_table(layout: Layout) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@in_one_line
 def analyse(layout: Layout, simulations: int | None = None) -> None:
     """Join the scores of all subjects, note the look, compare them, and write results/<study>/analysis.
 
@@ -73,18 +77,24 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
         stops=_stops(layout, runs),
         **({} if simulations is None else {"simulations": simulations}),
     )
-    _mark(layout, "analysis")
+    _mark(layout, "analysis", (layout.folder / "analysis").glob("*.parquet"))
+
+
+def partial(layout: Layout) -> Path:
+    """Compare and report the runs that are there; returns the page.  Raises PartialError where that would mislead."""
+    there = of_what_is_there(layout)
+    analyse(there)
+    return report(there)
 
 
 def evaluated(layout: Layout) -> list[str]:
-    """Subjects that have scores.  One that has none was lost: it lowers the number of seeds, and tables show it.
-
-    Raises StageError when there are none at all.
-    """
-    found = [name for name in layout.subjects if layout.scores(name).exists()]
-    if not found:
-        raise StageError(f"{layout.grid.study.study}: no run has scores: run snakemake first")
-    return found
+    """All subjects.  Raises StageError when one has no scores: tables never leave one out without saying so."""
+    if lost := [name for name in layout.subjects if not layout.scores(name).exists()]:
+        raise StageError(
+            f"{lost[0]}: no scores ({len(lost)} of {len(layout.subjects)} have none): run snakemake, "
+            "or seedwise analyse --partial for marked tables of the others"
+        )
+    return layout.subjects
 
 
 def sight(layout: Layout, counts: pd.DataFrame) -> looks.Sight:
@@ -92,7 +102,7 @@ def sight(layout: Layout, counts: pd.DataFrame) -> looks.Sight:
     compare = layout.grid.study.compare
     families = [compare.family, *(each.family for each in compare.secondary.values())]
     declared = {compare.reference}.union(*families)
-    compared = {name: run for name, run in layout.grid.runs.items() if run.method in declared}
+    compared = {name: run for name, run in layout.planned.runs.items() if run.method in declared}
     planned = Counter((run.model_name, run.setting, run.method) for run in compared.values())
     cells = counts[counts["method"].isin(declared - {"base"})].groupby(["model", "setting", "method"])["seed"].nunique()
     bases = [name for name in layout.grid.bases if "base" in declared]
@@ -138,21 +148,24 @@ def _stops(layout: Layout, runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index([*keys, "step", "reason"]))
 
 
-def _mark(layout: Layout, stage: str) -> None:
-    """Leave the marker of this id and remove those of earlier ones; none while a run has no scores."""
+def _mark(layout: Layout, stage: str, written: Iterable[Path]) -> None:
+    """Leave the marker of this id, with digests of what was written, and remove those of earlier ones."""
     marker = layout.marker(stage)
     for old in marker.parent.glob("*.json"):
         old.unlink()
-    if lost := [name for name in layout.subjects if not layout.scores(name).exists()]:
-        print(f"note: {len(lost)} without scores, first {lost[0]}: this {stage} is not final", file=sys.stderr)
-        return
     study = layout.grid.study
     write_record(
         marker,
-        {"study": study.model_dump(mode="json"), "subjects": sorted(layout.subjects), "notes": layout.grid.notes},
+        {
+            "study": study.model_dump(mode="json"),
+            "subjects": sorted(layout.subjects),
+            "notes": layout.grid.notes,
+            "sha256": {path.relative_to(layout.folder).as_posix(): file_digest(path) for path in sorted(written)},
+        },
     )
 
 
+@in_one_line
 def report(layout: Layout) -> Path:
     """Write tables, figures and report.html of an analysed study; returns the page."""
     import pandas as pd
@@ -166,7 +179,8 @@ def report(layout: Layout) -> Path:
     metrics = pd.concat(curves, ignore_index=True)
     runs = labelled(runs_table(layout), metrics, layout.grid.study.stability)
     page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs)
-    _mark(layout, "report")
+    drawn = [path for folder in ("tables", "figures") for path in (layout.folder / folder).iterdir()]
+    _mark(layout, "report", [*drawn, layout.report])
     return page
 
 
@@ -192,6 +206,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             "benchmark problems",
             "streams of one seed between methods",
         ),
+        "cautions": layout.cautions,
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
         "versions": {key: str(value) for key, value in json.loads(shared).items()},
         "settings": {
@@ -201,8 +216,15 @@ def facts(layout: Layout) -> dict[str, Any]:
             "completions per rollout": str(train.completions),
             "learning rate": f"{train.lr:g}",
             "evaluation": f"temperature {study.evaluate.temperature:g}, at most {study.evaluate.max_tokens} tokens",
+            **_accepted(layout),
         },
     }
+
+
+def _accepted(layout: Layout) -> dict[str, str]:
+    """The edits held to be neutral that the runs rest on, if there are any."""
+    found = ledger.accepted(run.algorithm for run in layout.grid.runs.values())
+    return {"accepted edits": "; ".join(f"{key} ({reason})" for key, reason in found.items())} if found else {}
 
 
 def _any_data(layout: Layout) -> Path:

@@ -17,6 +17,7 @@ from seedwise.conclude import analyse, sight
 from seedwise.grid import expand
 from seedwise.layout import Layout
 from seedwise.looks import LookError, Sight, read, record, registration
+from seedwise.partial import of_what_is_there
 from seedwise.reading import parse
 from seedwise.stages import StageError
 from seedwise.stats.sequential import spend
@@ -144,7 +145,8 @@ def test_a_look_counts_planned_seeds_and_knows_lost_ones(tmp_path):
     whole = sight(found, counts)
     lost = next(name for name, run in found.grid.runs.items() if run.method == "qae.K0.4")
     found.scores(lost).unlink()
-    less = sight(found, counts.drop(index=counts.index[counts["method"] == "qae.K0.4"][0]))
+    there = of_what_is_there(found)
+    less = sight(there, counts.drop(index=counts.index[counts["method"] == "qae.K0.4"][0]))
     assert (less.seeds, less.cells["embedded/G8/qae.K0.4"]) == (2, 1)
     assert less.scores != whole.scores
 
@@ -254,18 +256,20 @@ def test_a_run_that_stopped_counts_and_is_listed(tmp_path):
     assert "without stopped runs" in set(ways["analysis"])
 
 
-def test_a_lost_run_lowers_the_seeds_and_the_analysis_is_not_final(tmp_path, capsys):
+def test_a_lost_run_lowers_the_seeds_of_a_partial_analysis_alone(tmp_path):
     found = finished(layout(tmp_path))
     lost = next(name for name, run in found.grid.runs.items() if run.method == "qae.K0.4")
     shutil.rmtree(found.run(lost))
-    analyse(found, simulations=20)
-    assert f"note: 1 without scores, first {lost}: this analysis is not final" in capsys.readouterr().err
+    with pytest.raises(StageError, match=rf"{lost}: no scores \(1 of 7 have none\): .*analyse --partial"):
+        analyse(found, simulations=20)
+    there = of_what_is_there(found)
+    analyse(there, simulations=20)
     assert not found.marker("analysis").exists()
-    rows = tables.read(tables.CONTRASTS, found.folder / "analysis" / "contrasts.parquet")
+    rows = tables.read(tables.CONTRASTS, there.folder / "analysis" / "contrasts.parquet")
     macro = rows[(rows["family"] == "primary") & (rows["method"] == "qae.K0.4")].iloc[0]
     assert (macro["seeds"], macro["seeds_reference"]) == (1, 2)
 
 
 def test_a_study_without_any_scores_says_what_to_run(tmp_path):
-    with pytest.raises(StageError, match="tiny: no run has scores: run snakemake first"):
+    with pytest.raises(StageError, match="no scores \\(7 of 7 have none\\): run snakemake"):
         analyse(layout(tmp_path), simulations=20)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def render(
     out, facts = Path(out), Facts.of(study_facts)
     results = load(out, runs)
     designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
-    views = views_of(results, facts, designs)
+    views = cautioned(views_of(results, facts, designs), facts)
     _write_tables(views, out / "tables")
     pictures = {
         name: Picture(name, caption, save(figure, name, out / "figures"))
@@ -150,6 +151,18 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         **further_tables(results, facts),
         "resampling": [listings.resampling_table(results)],
         "runs": [listings.run_table(results)],
+    }
+
+
+def cautioned(views: Mapping[str, list[layout.TableView]], facts: Facts) -> dict[str, list[layout.TableView]]:
+    """The same tables with the study's cautions under each, and in a column of its numbers."""
+    said = " ".join(facts.cautions)
+    return {
+        name: [
+            replace(view, notes=(said, *view.notes), data=view.data.assign(caution=said)) if said else view
+            for view in group
+        ]
+        for name, group in views.items()
     }
 
 

@@ -220,6 +220,7 @@ class Facts:
     compare_hash: digest of the compare section, fixed before the first run.  declared_in: where that stands.
     seed_varies, seed_fixed: what one training seed changes and what all seeds share.
     hashes, versions, settings: name -> text, printed as they are.
+    cautions: what a reader must know before any table: printed first, and under every table.
     """
 
     study: str
@@ -232,6 +233,7 @@ class Facts:
     hashes: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
