@@ -142,11 +142,10 @@ def _adjusted(p: Sequence[float | None], method: str) -> tuple[float | None, ...
 def _garbage_left_alone() -> Iterator[None]:
     """What exists now is not walked by a garbage collection inside the block."""
     # multipletests("holm") ends in gc.collect(): 0.2 s with torch and pandas loaded, 0.00003 s so
-    if gc.get_freeze_count():  # frozen by someone else: thawing would undo that
-        yield
-        return
+    by_others = gc.get_freeze_count() > 0
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not by_others:  # else thawing would undo what they froze
+            gc.unfreeze()
