@@ -1,0 +1,5 @@
+"""``python -m seedwise.cli``."""
+
+from seedwise.cli import main
+
+main()

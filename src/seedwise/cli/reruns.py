@@ -1,0 +1,106 @@
+"""What will run again and why, where it stands, and whether what is stored is as recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seedwise import layout as layouts
+from seedwise.cli.app import DEFAULT, AsJson, StudyFile, app, echo
+from seedwise.stages import StageError
+
+
+@app.command()
+def plan(study: StudyFile = DEFAULT, as_json: AsJson = False) -> None:
+    """Say what Snakemake will run, why, and what it will cost; starts nothing."""
+    from seedwise.reruns import planning
+
+    found = planning.plan(layouts.read(study))
+    echo([found.json()] if as_json else planning.lines(found))
+
+
+@app.command()
+def why(
+    run: Annotated[str, typer.Argument(help="a run or base of the study: its name, or a beginning no other has")],
+    study: StudyFile = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Say why one run will run again, in full."""
+    from seedwise.reruns import planning
+
+    layout = layouts.read(study)
+    name = planning.subject(layout, run)
+    found = planning.plan(layout, only=name)
+    echo([found.json()] if as_json else planning.told(found, name))
+
+
+@app.command()
+def diff(a: Path, b: Path, as_json: AsJson = False) -> None:
+    """Compare two study files: the runs they share, and the settings that differ."""
+    from seedwise.reruns import comparing
+
+    found = comparing.compare(layouts.read(a), layouts.read(b), (str(a), str(b)))
+    echo([found.json()] if as_json else comparing.lines(found))
+
+
+@app.command()
+def status(
+    study: StudyFile = DEFAULT,
+    watch: Annotated[bool, typer.Option(help="go on looking until interrupted")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show where every run stands: stages, steps, reward, time left, and the last lines of what failed."""
+    from seedwise.reruns import status as standing
+
+    layout = layouts.read(study)
+    if as_json:
+        typer.echo(standing.Look(layout).status().json())
+    elif watch:
+        standing.watch(layout, seconds=5.0)
+    else:
+        standing.show(layout)
+
+
+@app.command()
+def verify(study: StudyFile = DEFAULT, as_json: AsJson = False) -> None:
+    """Check stored files against their records, and records against the study, the code and the data."""
+    from seedwise.reruns import verifying
+
+    found = verifying.verify(layouts.read(study))
+    echo([verifying.as_json(found)] if as_json else map(str, found or [f"{study}: every stored file is as recorded"]))
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def gc(
+    studies: Annotated[
+        list[Path] | None, typer.Argument(help="studies to keep results of; default: config/*.yaml")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="delete what is listed")] = False,
+) -> None:
+    """List results that no study refers to, with their sizes; delete them with --yes."""
+    from seedwise.reruns import collecting
+
+    files = studies or sorted(DEFAULT.parent.glob("*.yaml"))
+    found = collecting.leftovers([layouts.read(file) for file in files], layouts.RESULTS)
+    echo(collecting.collect(found, layouts.RESULTS) if yes else collecting.lines(found))
+
+
+@app.command()
+def accept(
+    run: Annotated[str | None, typer.Argument(help="a planned run, or a beginning no other has")] = None,
+    every: Annotated[bool, typer.Option("--all", help="all runs that are planned for changed code alone")] = False,
+    reason: Annotated[str, typer.Option(help="why the edit changes no result")] = "",
+    study: StudyFile = DEFAULT,
+) -> None:
+    """Hold an edit of code to be neutral: results made before it stay valid, once the checks have passed."""
+    from seedwise.reruns import accepting, planning
+
+    layout = layouts.read(study)
+    if (run is None) != every:
+        raise StageError("accept: name one run, or --all")
+    names = [planning.subject(layout, run)] if run else accepting.candidates(layout)
+    echo(accepting.lines(accepting.accept(layout, names, reason)))
