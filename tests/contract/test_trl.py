@@ -30,7 +30,7 @@ SIGNATURES = {
 OVERRIDDEN = {name for _, name in SIGNATURES} - {"_prepare_inputs"} | {"_get_per_token_logps_and_entropies"}
 READ = {
     "accelerator", "args", "current_gradient_accumulation_steps", "model", "num_generations", "num_iterations",
-    "reward_weights", "state", "_step",
+    "optimizer", "reward_weights", "state", "_step",
 }  # fmt: skip
 WRITTEN = {"rollout_func"}
 
