@@ -17,8 +17,7 @@ from seedwise import tables
 from seedwise.report.decisions import CLAIMS, decide
 from seedwise.report.facts import BASE, PRIMARY, Compare, Look
 from seedwise.report.scores import CellKey, ModelScores, Selection, metrics_of, model_scores
-from seedwise.stats.contrasts import mean_interval, tw_contrast
-from seedwise.stats.prepared import Prepared, prepare
+from seedwise.stats.contrasts import mean_interval, tw_contrast, tw_contrasts
 from seedwise.stats.results import Contrast, Target
 from seedwise.stats.scores import macro
 
@@ -192,29 +191,31 @@ def _against(
                 "reference": reference, "seeds": selection.seeds(pair[0]), "seeds_reference": selection.seeds(pair[1]),
                 "problems": selection.problems, "samples": selection.samples,
             }  # fmt: skip
-            ready = None if selection.reason else prepare(selection.scores, fixed=seedless(pair))
+            tested = {} if selection.reason else both(selection, pair, metric)
             for estimand, target in ESTIMANDS.items():
                 keys["estimand"] = estimand
-                if ready is None:
+                if not tested:
                     yield keys | UNTESTED | {"reason": selection.reason}, None
                     continue
-                contrast = against(selection, pair, metric, target, ready)
-                yield keys | UNTESTED | columns(contrast, cautions(selection, pair, scores, stops)), contrast
+                found = columns(tested[target], cautions(selection, pair, scores, stops))
+                yield keys | UNTESTED | found, tested[target]
+
+
+def both(selection: Selection, pair: tuple[CellKey, CellKey], metric: str) -> dict[Target, Contrast]:
+    """The contrast of two cells for both estimands."""
+    weights = {pair[0]: 1.0, pair[1]: -1.0}
+    return tw_contrasts(selection.scores, weights, alpha=ALPHA, samples=selection.drawn(metric), fixed=seedless(pair))
 
 
 def against(
-    selection: Selection,
-    pair: tuple[CellKey, CellKey],
-    metric: str,
-    target: Target,
-    ready: Prepared | None = None,
-    **options: Any,
+    selection: Selection, pair: tuple[CellKey, CellKey], metric: str, target: Target, **options: Any
 ) -> Contrast:
-    """The contrast of two cells; ``options`` are those of ``tw_contrast``.  ready: their scores, if prepared."""
-    if ready is None:
-        ready = prepare(selection.scores, fixed=seedless(pair))
+    """The contrast of two cells; ``options`` are those of ``tw_contrast``."""
     weights = {pair[0]: 1.0, pair[1]: -1.0}
-    return tw_contrast(ready, weights, target=target, alpha=ALPHA, samples=selection.drawn(metric), **options)
+    return tw_contrast(
+        selection.scores, weights, target=target, alpha=ALPHA, samples=selection.drawn(metric), fixed=seedless(pair),
+        **options,
+    )  # fmt: skip
 
 
 def seedless(cells: Iterable[CellKey]) -> frozenset[CellKey]:

@@ -57,7 +57,34 @@ def tw_contrast(
     Raises StatsError on malformed input.  One seed in a cell with a weight, one problem (E2), or no
     variance at all give a Contrast whose undefined numbers are None, with the reason.
     """
-    _check_options(target, seed_variance, pairing, alpha)
+    return tw_contrasts(
+        scores,
+        w,
+        targets=(target,),
+        seed_variance=seed_variance,
+        pairing=pairing,
+        clusters=clusters,
+        alpha=alpha,
+        samples=samples,
+        fixed=fixed,
+    )[target]
+
+
+def tw_contrasts(
+    scores: Mapping[Any, Mapping[str, ArrayLike]] | Prepared,
+    w: Mapping[Any, float],
+    *,
+    targets: Sequence[Target] = ("E2", "E1"),
+    seed_variance: Literal["welch", "pooled"] = "welch",
+    pairing: Literal["seed"] | None = None,
+    clusters: Mapping[str, Sequence[Hashable]] | None = None,
+    alpha: float = 0.05,
+    samples: int | Mapping[str, int] | None = None,
+    fixed: Collection[Hashable] = frozenset(),
+) -> dict[Target, Contrast]:
+    """``tw_contrast`` for several targets at once: they share all variances and differ in which they count."""
+    for target in targets:
+        _check_options(target, seed_variance, pairing, alpha)
     pooled = seed_variance == "pooled"
     if not isinstance(scores, Prepared):
         ready = Ready.of(aligned(scores, w, whole_grid=pooled, fixed=fixed, clusters=clusters))
@@ -78,8 +105,11 @@ def tw_contrast(
     rest = residual([unit for unit in units.values() if unit[0] != 0], blocks, tiny)
     d = sum(total / P for P, total in zip(blocks.sizes, blocks.sums(D_N).tolist(), strict=True)) / len(data.benches)
     flags = (*flags, *_seed_flags(ready, seed, samples))
-    choice = _guarded(seed, problem, rest, data) if target == "E2" else _seeds_only(seed)
-    return _tested(d, choice, (seed, problem, rest), tiny, flags, data.dropped, target, alpha)
+    found: dict[Target, Contrast] = {}
+    for target in targets:
+        choice = _guarded(seed, problem, rest, data) if target == "E2" else _seeds_only(seed)
+        found[target] = _tested(d, choice, (seed, problem, rest), tiny, flags, data.dropped, target, alpha)
+    return found
 
 
 def mean_interval(
