@@ -161,7 +161,7 @@ def unread(item: Item) -> Iterator[str]:
 
 def trends(item: Item) -> list[str]:
     """Axes that the fragments of a row declare under compare.trends."""
-    fragments = [yaml.load(span, _Loader) for span in item.write if span.startswith("compare: ")]  # noqa: S506
+    fragments = [yaml.load(span, _Loader) for span in item.write if "compare: " in span]  # noqa: S506
     return [axis for fragment in fragments for axis in fragment["compare"].get("trends", [])]
 
 

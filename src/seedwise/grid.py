@@ -97,6 +97,7 @@ def expand(study: Study, path: str = "study") -> Grid:
         runs[run.name] = run
     _check_origins(runs, origins, points, path)
     _check_names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
+    _check_ordered(study, {key for run in runs.values() for key in run.axes}, path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
 
 
@@ -328,6 +329,15 @@ def _check_names(study: Study, methods: list[str], path: str) -> None:
     for key, names in families.items():
         if compare.reference in names:
             raise StudyError(f"{path}: {key}: {compare.reference!r} is the reference: remove it from the family")
+
+
+def _check_ordered(study: Study, axes: set[str], path: str) -> None:
+    """Raise StudyError where a declared trend or interaction is along an axis that no run has."""
+    declared = [("compare.trends", axis) for axis in study.compare.trends]
+    declared += [("compare.interactions", axis) for pair in study.compare.interactions for axis in pair]
+    for key, axis in declared:
+        if axis not in axes:
+            raise StudyError(f"{path}: {key}: {axis!r} is no axis of this study; they are {', '.join(sorted(axes))}")
 
 
 def parse_run_name(name: str) -> dict[str, Any]:

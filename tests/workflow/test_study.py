@@ -207,3 +207,15 @@ def test_how_often_a_run_is_saved_is_not_part_of_it() -> None:
 def test_schema_and_readme_are_fresh(request) -> None:
     stale = write(request.config.rootpath / "config", check=True)
     assert stale == [], "run `seedwise docs`"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"compare.trends": ["KK"]}, "compare.trends: 'KK' is no axis of this study; they are K, group_size"),
+        ({"compare.interactions": [["K", "groupsize"]]}, "compare.interactions: 'groupsize' is no axis"),
+    ],
+)
+def test_a_trend_along_an_axis_that_no_run_has_is_refused(changes, message):
+    with pytest.raises(StudyError, match=message):
+        grids.expand(parse(changed(**changes), "study.yaml"), "study.yaml")
