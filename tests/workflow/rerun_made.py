@@ -78,7 +78,7 @@ def sources(layout: Layout) -> None:
 
 
 def evaluate(layout: Layout, subject: str) -> None:
-    """Samples, scores and continuations of one answer."""
+    """Samples, scores, continuations and measures of one answer."""
     where = {"step": 0, "benchmark": "same", "problem": "p0", "sample": 0}
     drawn = {**where, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
     for path in layout.samples(subject).values():
@@ -89,6 +89,9 @@ def evaluate(layout: Layout, subject: str) -> None:
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
     if path := layout.continuations(subject):
         tables.write(tables.CONTINUATIONS, [], path)
+    measure = {"metric": "avg@n", "value": 1.0, "problems": 1, "samples": 1, "reason": None}
+    place = {"step": 0, "benchmark": "same", "problem": None}
+    tables.write(tables.MEASURES, [{**place, **measure}], layout.measures(subject))
 
 
 def conclude(layout: Layout) -> None:

@@ -76,16 +76,16 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
-    """Samples, scores and continuations of kept subjects under ids that no study has."""
+    """Samples, scores, continuations and measures of kept subjects under ids that no study has."""
     used: set[Path] = set()
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent, *layout.samples(subject).values()}
-            used |= {path for path in [layout.continuations(subject)] if path}
+            used |= {path for path in [layout.continuations(subject), layout.measures(subject)] if path}
     for subject in {name for layout in studies for name in layout.subjects}:
         folder = results / "runs" / subject
         if not folder.is_symlink():
-            for part in ("samples", "evals", "resample"):
+            for part in ("samples", "evals", "resample", "measures"):
                 yield from (path for path in _entries(folder / part) if path not in used)
 
 

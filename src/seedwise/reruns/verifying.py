@@ -119,12 +119,13 @@ def _readable(table: tables.Table, path: Path) -> Iterator[Fault]:
 
 
 def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
-    """Samples against their record; scores and continuations by their columns."""
+    """Samples against their record; scores, continuations and measures by their columns."""
     record = layout.sampled(subject)
     if record.exists():
         content, fault = _record(record)
         yield from [fault] if fault else _digests(record.parent, content, record.name)
     made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
+    made |= {layout.measures(subject): tables.MEASURES}
     for path, table in made.items():
         if path is not None and path.exists():
             yield from _readable(table, path)
