@@ -141,6 +141,18 @@ def test_while_snakemake_is_at_work_a_log_without_an_error_is_work_going_on(layo
     assert row(look(layout), name).stages["score"] == "failed"
 
 
+def test_measuring_and_resampling_wait_for_scores_and_not_for_each_other(layout) -> None:
+    name = next(iter(layout.grid.runs))
+    for stage, path in (("resample", layout.continuations(name)), ("measure", layout.measures(name))):
+        path.unlink()
+        log(layout, f"{stage}/{name}.{path.stem}", "seedwise: broken\n")
+    found = row(look(layout), name)
+    assert (found.stages["resample"], found.stages["measure"]) == ("failed", "failed")
+    layout.scores(name).unlink()
+    found = row(look(layout), name)
+    assert (found.stages["score"], found.stages["resample"], found.stages["measure"]) == ("missing",) * 3
+
+
 def test_the_log_of_an_earlier_report_is_no_failure_of_this_one(layout) -> None:
     layout.marker("report").unlink()
     log(layout, "tiny.report", "report: results/tiny/report.html\n")
