@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from workflow.study_file import changed
 
-from seedwise import conclude, looks, tables
+from seedwise import conclude, looks, stages, tables
+from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.layout import Layout
 from seedwise.partial import PartialError, of_what_is_there
@@ -36,8 +37,11 @@ def evaluated(layout: Layout, name: str) -> None:
     more = [{"correct": int(v), "answer": "1", "verdict": names[v], "verifier": "v"} for v in verdicts]
     tables.write(tables.SCORES, [one | two for one, two in zip(key, more, strict=True)], layout.scores(name))
     drawn = [row | {"text": "1+1=2", "seed": place, "engine": "e"} for place, row in enumerate(key)]
-    tables.write(tables.SAMPLES, drawn, layout.samples(name)["same"])
-    layout.sampled(name).write_text("{}")
+    wanted = layout.samples(name)
+    for step in steps:
+        rows = [row for row in drawn if row["step"] == step]
+        tables.write(tables.SAMPLES, rows, wanted["same"].folder / store.Part(step, 0, 4).file)
+    stages.write_record(layout.sampled(name), store.record(wanted.values()))
     if name in layout.grid.runs:
         shares = (f"{sign}_advantage_share" for sign in ("positive", "zero", "negative"))
         metrics = ("reward", "entropy_nats", "length_tokens", *shares)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from seedwise.evals.store import cover, listed
 from seedwise.layout import WORK, Layout
 from seedwise.reruns import RerunError, ledger
 from seedwise.reruns.estimates import Costs, Estimate, of_bytes, total
@@ -104,12 +105,19 @@ def _without_weights(layout: Layout, jobs: list[Job]) -> Iterator[str]:
         folder = layout.run(job.subject)
         if job.stage not in ("sample", "resample") or not (folder / "trained.json").exists():
             continue
-        steps = layout.steps(job.subject)[-1 if job.stage == "resample" else 0 :]
+        steps = layout.steps(job.subject)[-1:] if job.stage == "resample" else _to_draw(layout, job.subject)
         if gone := [str(step) for step in steps if not (folder / "checkpoints" / str(step)).is_dir()]:
             yield (
                 f"{job.subject}: {job.stage} needs the weights of step {', '.join(gone)}, which are gone: "
                 f"remove {folder / 'trained.json'} to train it again"
             )
+
+
+def _to_draw(layout: Layout, subject: str) -> list[int]:
+    """The steps at which the store lacks samples, by the names of its parts."""
+    wanted = [(each, listed(each.folder)) for each in layout.samples(subject).values()]
+    lacking = {step for each, parts in wanted for step in each.steps if cover(parts, step, each.n)[1]}
+    return sorted(lacking)
 
 
 def subject(layout: Layout, name: str) -> str:
