@@ -153,6 +153,9 @@ def test_samples_that_are_there_need_no_weights(tmp_path) -> None:
     shutil.rmtree(layout.run(name) / "checkpoints" / "2")
     fewer = plan_after(tmp_path, **{"evaluate.samples": 3})  # another record, of the first 3 of 4
     assert ("sample", name) in fewer.why and fewer.notes == ()
+    more = layout_of(changed(**{"evaluate.samples": 6}), tmp_path)
+    said = list(planning.told(planning.plan(more, tmp_path / "work", only=name), name))
+    assert "  draws same: samples 4 to 5 of every problem at step 2, 4" in said
     (note,) = plan_after(tmp_path, **{"evaluate.samples": 5}).notes
     assert note.startswith(f"{name}: sample needs the weights of step 2, which are gone: ")
 
