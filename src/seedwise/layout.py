@@ -113,22 +113,22 @@ class Layout:
 
         The id of a folder covers the problems, the sampling settings and the sampling code; not how many samples.
         """
-        evaluate, found = self.grid.study.evaluate, {}
-        forcing = evaluate.forcing
+        evaluate = self.grid.study.evaluate
         settings = evaluate.model_dump(mode="json", include={"temperature", "top_p", "top_k", "max_tokens"})
+        found: dict[str, dict[str, tuple[str, str, int, int | None]]] = {}
         for base, asked in self._asked.items():
-            labels: dict[str, tuple[str, str, int, int | None]] = {}
+            labels = found.setdefault(base, {})
             for name, problems in asked.items():
                 identity = digest([problems, settings, self._code["sampling"]])[:8]
                 labels[name] = name, f"{name}-{identity}", evaluate.samples_of(name), None
-            for name in forcing.benchmarks if forcing else ():
-                said = [forcing.budget or evaluate.max_tokens, forcing.word, forcing.end_of_thinking]
+            if (forcing := evaluate.forcing) is None:
+                continue
+            said = [forcing.budget or evaluate.max_tokens, forcing.word, forcing.end_of_thinking]
+            for name in forcing.benchmarks:
                 identity = digest([asked[name], settings, said, self._code["forcing"]])[:8]
-                n = forcing.samples or evaluate.samples_of(name)
                 for j in range(forcing.continuations + 1):
                     label = forcing.label(name, j)
-                    labels[label] = name, f"{label}-{identity}", n, j
-            found[base] = labels
+                    labels[label] = name, f"{label}-{identity}", forcing.samples or evaluate.samples_of(name), j
         return found
 
     @cached_property

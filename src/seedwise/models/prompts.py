@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.Dat
         raise PromptError(
             "chat_template: 'tokenizer': this tokenizer has none: give the Jinja text, or null for a base model"
         )
-    mode = {} if spec.thinking is None else {"enable_thinking": spec.thinking}
+    mode: dict[str, Any] = {} if spec.thinking is None else {"enable_thinking": spec.thinking}
     if mode and "enable_thinking" not in tokenizer.get_chat_template(template):
         raise PromptError(
             f"thinking: {str(spec.thinking).lower()}: this chat template has no enable_thinking: give null, or a "
