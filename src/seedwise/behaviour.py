@@ -24,6 +24,7 @@ MODELS = ("models.load", "models.prompts")
 GRADER = ("grading.pool", "grading.worker")  # the worker is started by name
 TRAINING = ("trainer.run", *GRADER, *MODELS)
 SAMPLING = ("evals.samples", "engines.transformers", *MODELS)
+FORCING = ("evals.budget", *SAMPLING)
 SCORING = ("evals.scores", *GRADER)
 MEASURING = ("evals.metrics", "evals.scorers")
 COMPARING_ANSWERS = ("evals.metrics_same", *GRADER)  # asked only where a study wants math-verify to compare answers

@@ -14,6 +14,7 @@ from study_file import changed
 
 from seedwise import stages, tables
 from seedwise.conclude import runs_table
+from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.identity import file_digest
 from seedwise.layout import Layout
@@ -44,8 +45,11 @@ def sampled(layout: Layout, subject: str) -> None:
                 samples.append(key | length | {"text": TEXT[answer], "seed": place, "engine": "e 1"})
                 verdict = {"correct": int(right), "answer": answer, "verdict": "correct" if right else "wrong"}
                 scores.append(key | length | verdict | {"verifier": "v"})
-    tables.write(tables.SAMPLES, samples, layout.samples(subject)["same"])
-    stages.write_record(layout.sampled(subject), {})
+    wanted = layout.samples(subject)["same"]
+    for step in wanted.steps:
+        rows = pd.DataFrame([row for row in samples if row["step"] == step])
+        store.write(wanted.folder, store.Part(step, 0, wanted.n), rows)
+    stages.write_record(layout.sampled(subject), store.record([wanted]))
     tables.write(tables.SCORES, scores, layout.scores(subject))
 
 
