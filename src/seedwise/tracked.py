@@ -76,7 +76,7 @@ def live(layout: Layout, name: str, spec: dict[str, Any]) -> Live:
 def scores(layout: Layout) -> dict[str, list[Metrics]]:
     """run -> ``<benchmark>/avg@n`` and ``<benchmark>/pass@k`` of each checkpoint, of all subjects that have scores.
 
-    Means over the problems of a benchmark.  k: those of the report, where every problem has as many samples.
+    See ``shown``.
     """
     from seedwise.evals.scores import counts
 
@@ -84,11 +84,15 @@ def scores(layout: Layout) -> dict[str, list[Metrics]]:
     for row in runs_table(layout).to_dict("records"):
         path = layout.scores(row["run"])
         if path.exists() and row["run"] not in found:
-            found[row["run"]] = _shown(counts(tables.read(tables.SCORES, path), {**row}))
+            found[row["run"]] = shown(counts(tables.read(tables.SCORES, path), {**row}))
     return found
 
 
-def _shown(counted: pd.DataFrame) -> list[Metrics]:
+def shown(counted: pd.DataFrame) -> list[Metrics]:
+    """Scores of a run at each checkpoint, of its COUNTS: means over the problems of a benchmark, 0..1.
+
+    avg@n with the benchmark's own n (``avg@n`` where problems differ in it), pass@k for the k of the report up to n.
+    """
     from seedwise.report.scores import k_of, metrics_of
     from seedwise.stats.scores import avg, passk
     from seedwise.trainer.journal import Metrics

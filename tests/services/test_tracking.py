@@ -89,7 +89,12 @@ def test_nan_infinity_and_null_are_tags_and_no_numbers(project: Study):
     assert child.data.metrics == {"reward": 1.0}
     assert child.data.tags["seedwise.undefined.loss"] == "step 7: nan"
     assert child.data.tags["seedwise.undefined.ratio"] == "step 7: inf"
-    assert child.data.tags["seedwise.undefined.gap"] == "step 7: no incorrect responses"
+    assert child.data.tags["seedwise.undefined"] == "gap: step 7: no incorrect responses"
+    later = {"event": "metrics", "step": 8, "values": {"other": None}, "reasons": {"other": "one group"}}
+    append(project.journal(), later)
+    project.sync()
+    both = "gap: step 7: no incorrect responses\nother: step 8: one group"
+    assert project.child().data.tags["seedwise.undefined"] == both
 
 
 def test_more_than_one_batch_and_a_long_param(project: Study):
@@ -138,7 +143,7 @@ def test_the_mirror_of_a_deleted_store_or_journal_comes_from_the_files(project: 
     assert project.sync().created == 1
     child = project.child()
     assert (child.data.metrics, child.data.params["train.lr"]) == ({"reward": 0.5, "step_s": 2.0}, "0.0001")
-    assert (child.data.tags["seedwise.undefined.gap"], child.info.status) == ("step 1: one group", "FINISHED")
+    assert (child.data.tags["seedwise.undefined"], child.info.status) == ("gap: step 1: one group", "FINISHED")
     assert project.sync().unchanged == 1
 
 

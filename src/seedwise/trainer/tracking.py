@@ -31,6 +31,7 @@ SETTINGS = {
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+UNDEFINED = "seedwise.undefined"
 BUSY_S = 5.0
 """How long a SQLite store may be written by a foreign program before a sync gives up."""
 
@@ -131,25 +132,30 @@ class Store:
     def log(self, run: Run, events: Iterable[Metrics]) -> int:
         """Send the numbers; returns how many.  What is no number is a tag: MLflow would keep infinity as 1.8e308.
 
+        NaN and infinity have a tag each; what a step left undefined, with its reason, is a line of one tag.
         An event without a time (0) has that of the run's start, so that sent again it is the same point.
         """
         from mlflow.entities import Metric
 
         points: dict[tuple[str, int], Metric] = {}  # the last value of a step counts
-        undefined: dict[str, str] = {}
+        tags: dict[str, str] = {}
+        undefined = dict(line.split(": ", 1) for line in run.data.tags.get(UNDEFINED, "").splitlines() if ": " in line)
         for event in events:
             milliseconds = int(event.time * 1000) or run.info.start_time
             for name, value in event.values.items():
-                if value is not None and isfinite(value):
+                points.pop((name, event.step), None)
+                if value is None:
+                    undefined[name] = f"step {event.step}: {event.reasons.get(name, 'null')}"
+                elif isfinite(value):
                     points[name, event.step] = Metric(safe_name(name), value, milliseconds, event.step)
                 else:
-                    points.pop((name, event.step), None)
-                    reason = event.reasons.get(name) or ("null" if value is None else str(value))
-                    undefined[f"seedwise.undefined.{name}"] = f"step {event.step}: {reason}"
+                    tags[f"{UNDEFINED}.{name}"] = f"step {event.step}: {value}"
+        if undefined:
+            tags[UNDEFINED] = "\n".join(f"{name}: {reason}" for name, reason in undefined.items())
         sent = list(points.values())
         for first in range(0, len(sent), 1000):
             self.client.log_batch(run.info.run_id, metrics=sent[first : first + 1000])
-        self.describe(run, tags=undefined)
+        self.describe(run, tags={key: tag for key, tag in tags.items() if run.data.tags.get(key) != tag})
         return len(sent)
 
     def show(self, run: Run, path: Path, folder: str) -> bool:
