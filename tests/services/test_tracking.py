@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -18,6 +19,7 @@ from filelock import FileLock
 from services_made import EIGHT, Study
 
 from seedwise import tables
+from seedwise.trainer import passing
 from seedwise.trainer.journal import Metrics, append, started
 from seedwise.trainer.mirror import sync
 from seedwise.trainer.passing import TrackingError
@@ -269,10 +271,10 @@ def test_a_run_of_a_slurm_job_on_another_host_is_killed_when_slurm_does_not_know
 
 def test_in_passing_completes_the_record(project: Study):
     project.train(0)
-    passing = project.passing(delay_s=800)
-    passing.look()
-    assert passing.close()
-    assert passing.started == 2
+    job = project.passing(delay_s=800)
+    job.look()
+    assert job.close()
+    assert job.started == 2
     assert project.history("reward") == [(1, 0.1), (2, 0.2), (3, 0.3)]
     other = project.passing(delay_s=800)
     other.look()
@@ -290,26 +292,41 @@ def test_in_passing_neither_waits_for_the_lock_nor_raises(project: Study, caplog
     assert project.sync().created == 1
 
 
+def test_in_passing_a_process_that_cannot_be_started_is_a_warning(
+    project: Study, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(passing.subprocess, "Popen", refuse)
+    job = project.passing()
+    with caplog.at_level(logging.WARNING, "seedwise"):
+        job.look()
+        assert not job.close()
+    (said,) = caplog.messages
+    assert "is behind ([Errno 12] Cannot allocate memory): seedwise sync completes it" in said
+
+
 def test_in_passing_a_sync_that_takes_too_long_is_ended(project: Study, caplog: pytest.LogCaptureFixture):
     project.train(0)
-    passing = project.passing("http://127.0.0.1:9", delay_s=0.0, every_s=0.0)
+    job = project.passing("http://127.0.0.1:9", delay_s=0.0, every_s=0.0)
     with caplog.at_level(logging.WARNING, "seedwise"):
-        passing.left_s = 0.1  # less than Python takes to import MLflow
-        passing.look()
-        assert not passing.close()
+        job.left_s = 0.1  # less than Python takes to import MLflow
+        job.look()
+        assert not job.close()
     assert caplog.messages == [
         "http://127.0.0.1:9: tracking of tiny is behind (the store did not answer in time): seedwise sync completes it"
     ]
-    assert passing.started == 1, "no time is left for a last one"
+    assert job.started == 1, "no time is left for a last one"
 
 
 def test_in_passing_no_store_is_created_but_by_who_may_take_the_time(project: Study, caplog: pytest.LogCaptureFixture):
     project.train(0)
     file = project.root / "another.db"
-    passing = project.passing(f"sqlite:///{file}", delay_s=800)
+    job = project.passing(f"sqlite:///{file}", delay_s=800)
     with caplog.at_level(logging.WARNING, "seedwise"):
-        passing.look()
-        assert not passing.close()
+        job.look()
+        assert not job.close()
     assert caplog.messages == [
         f"sqlite:///{file}: tracking of tiny is behind (the store does not exist yet): seedwise sync completes it"
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -75,10 +76,11 @@ class Live(TrainerCallback):
         # A lost lease means that another process writes this run, and its journal, now.
         if not self._begun or isinstance(error, LeaseError):
             return
-        self._tell()
-        if kind is None:
-            append(self.journal, Artifact(path="spec.json"))
-        append(self.journal, End(status=_status(kind)))
+        with nullcontext() if error is None else suppress(OSError):  # a full disk is told by the error itself
+            self._tell()
+            if kind is None:
+                append(self.journal, Artifact(path="spec.json"))
+            append(self.journal, End(status=_status(kind)))
         if self.passing is not None:
             self.passing.close()
 

@@ -126,14 +126,17 @@ class Passing:
         if not self.creates and missing(self.store):
             self._warn("the store does not exist yet")
             return
-        _beside(self.store, self.root, "passed").touch()
-        self.started += 1
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
-        with tempfile.TemporaryFile() as order:  # a pipe would be waited for
-            order.write(self.order.encode())
-            order.seek(0)
-            self._process = self._popen(path, order)
+        try:
+            _beside(self.store, self.root, "passed").touch()
+            self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
+            with tempfile.TemporaryFile() as order:  # a pipe would be waited for
+                order.write(self.order.encode())
+                order.seek(0)
+                self._process = self._popen(path, order)
+        except OSError as error:  # no memory for a process, no room for a file
+            self._warn(str(error))
+        self.started += 1
 
     def _popen(self, path: str, order: IO[bytes]) -> subprocess.Popen[bytes]:
         # A process of its own is what a time limit can end, wherever it hangs; SQLite survives the kill.
