@@ -129,12 +129,14 @@ class Passing:
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
         try:
             _beside(self.store, self.root, "passed").touch()
-            self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
             with tempfile.TemporaryFile() as order:  # a pipe would be waited for
                 order.write(self.order.encode())
                 order.seek(0)
+                self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
                 self._process = self._popen(path, order)
         except OSError as error:  # no memory for a process, no room for a file
+            if self._said is not None:
+                self._said.close()
             self._warn(str(error))
         self.started += 1
 
