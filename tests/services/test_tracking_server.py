@@ -67,7 +67,8 @@ def server(tmp_path: Path) -> Iterator[Callable[[int], str]]:
         yield lambda port: started_servers.enter_context(served(tmp_path / "server", port))
 
 
-def test_eight_writers_on_a_server_whose_store_is_new(tmp_path: Path, server):
+def test_eight_writers_on_a_server_whose_store_is_new(tmp_path: Path, server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "120")  # one worker serves eight, on a machine that may be busy
     study = Study(tmp_path / "results", server(free_port()), seeds=8)
     writers = [
         subprocess.Popen([sys.executable, "-c", EIGHT, *study.order(seed)], stdout=subprocess.PIPE, text=True)
