@@ -29,6 +29,8 @@ from seedwise.report.forcing_shown import forcing_figure, forcing_table
 from seedwise.report.further import further_tables
 from seedwise.report.measured import grouped, measured_tables
 from seedwise.report.measures import over_seeds
+from seedwise.report.outcomes import outcome_rows
+from seedwise.report.outcomes_shown import outcome_tables
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import resampling
@@ -39,6 +41,10 @@ from seedwise.report.training import cost_rows, curve_rows
 from seedwise.report.trends import trend_positions, trends
 from seedwise.stats.audit import SIMULATIONS
 
+OUTCOMES_LEAD = (
+    "One number of each run's training, with the declared trends and differences. The claims and their signs were "
+    "declared before the study ran."
+)
 _FILES = {
     "scores": tables.COUNTS,
     "means": tables.MEANS,
@@ -57,6 +63,7 @@ _FILES = {
     "grid": tables.GRID,
     "benchmarks": tables.BENCHMARKS,
     "forcing": tables.FORCING,
+    "outcomes": tables.OUTCOMES,
 }
 
 
@@ -108,6 +115,7 @@ def analyse(
         "grid": grid_rows(places, compared, compare, look),
         "benchmarks": benchmark_rows(places, compared, compare, look),
         "forcing": forcing_rows(forced),
+        "outcomes": outcome_rows(runs, logged, known, compare, look),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -162,6 +170,7 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         **further_tables(results, facts),
         "resampling": [listings.resampling_table(results)],
         "forcing": [forcing_table(results)],
+        "outcomes": outcome_tables(results, facts),
         "runs": [listings.run_table(results)],
     }
 
@@ -232,6 +241,7 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
 
 def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture]) -> list[Section]:
     forced = [pictures["forcing"]] if any(view.rows for view in views["forcing"]) else []
+    outcomes = views["outcomes"] if any(view.rows for view in views["outcomes"]) else []
     along = [picture for name, picture in pictures.items() if name.startswith("trend_")]
     return [
         Section(
@@ -247,6 +257,7 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
             [*views["effects"], *views["ranks"], *views["benchmarks"], *views["grid"]],
             "Effect sizes, exact tests on seeds, every benchmark, every method",
         ),
+        *([Section("outcomes", "Outcomes of training", OUTCOMES_LEAD, outcomes)] if outcomes else []),
         Section("strata", "By difficulty", "", views["strata"]),
         Section("costs", "At equal cost", "", views["costs"]),
         Section(
