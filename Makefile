@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test test-survival test-services check bench ui
+.PHONY: env study mechanism test test-survival test-services check bench ui
 
 env: $(STAMP)
 
@@ -25,6 +25,11 @@ $(STAMP):
 study: env
 	$(IN_ENV) snakemake --cores all
 	@echo "report: $(CURDIR)/results/default/report.html"
+
+# The papers' mechanisms over 8 seeds, about an hour on 2 cores; interrupted, it goes on.  Then docs/mechanism.md is filled.
+mechanism: env
+	$(IN_ENV) python -m benchmarks.mechanism
+	@echo "report: $(CURDIR)/results/mechanism/report.html"
 
 # By file, not by xdist_group: pytest 9.2 with xdist 3.8 takes no notice of groups.
 test: env

@@ -270,6 +270,7 @@ def test_the_table_says_what_was_claimed_and_shows_each_row():
     assert "Claim: QAE \\*calms\\*" in text
     assert "| pair | b \N{MINUS SIGN} a | \N{MINUS SIGN}0.5 [\N{MINUS SIGN}0.9" in text
     assert "opposite" in text
+    assert "Compare section of the study, hash h." in text
     assert layout.csv([view]).count("\n") == 4
 
 

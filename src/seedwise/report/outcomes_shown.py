@@ -38,12 +38,13 @@ def outcome_tables(results: Results, facts: Facts) -> list[TableView]:
         places = list(dict.fromkeys(zip(part["model"], part["setting"], strict=True)))
         for model, setting in places:
             rows = part[(part["model"] == model) & (part["setting"] == setting)]
-            found.append(_table(name, outcome, rows, several=len(places) > 1))
+            declared = f"{facts.declared_in}, hash {facts.compare_hash}."
+            found.append(_table(name, outcome, rows, declared, several=len(places) > 1))
     nothing = "The study declares no outcome of runs, or none whose method points were trained in one setting."
     return found or [view("outcomes", "Outcomes of runs", _COLUMNS, (), (), data, nothing)]
 
 
-def _table(name: str, outcome: Outcome, rows: pd.DataFrame, *, several: bool) -> TableView:
+def _table(name: str, outcome: Outcome, rows: pd.DataFrame, declared: str, *, several: bool) -> TableView:
     low, high = (f"{100 * share:g}" for share in outcome.over)
     where = f", {place_of(rows.iloc[0])}" if several else ""
     title = f"{name}: {_SUMMARY[outcome.summary]} of {outcome.measure} over {low} to {high} % of the steps{where}"
@@ -53,6 +54,7 @@ def _table(name: str, outcome: Outcome, rows: pd.DataFrame, *, several: bool) ->
         *((f"Smallest effect of interest: {outcome.smallest_effect:g}.",) if outcome.smallest_effect else ()),
         *((_PAIRED,) if outcome.paired else ()),
         *_NOTES,
+        declared,
     )
     return TableView("outcomes", title, _COLUMNS, tuple(_cells(rows.to_dict("records"))), notes, rows)
 
