@@ -29,7 +29,7 @@ from seedwise.report.layout import Cell, TableView, markdown
 from seedwise.report.layout import row as cells
 from seedwise.report.outcomes_shown import figure
 from seedwise.report.wording import DASH, known, plain, points, probability
-from seedwise.study import Outcome
+from seedwise.study import Outcome, StudyError
 
 REPOSITORY = Path(__file__).parents[1]
 MARKER = "<!-- mechanism -->"
@@ -62,11 +62,19 @@ def run(study: Path, layout: Layout, cores: str) -> None:
     command = ["snakemake", "-s", str(REPOSITORY / "Snakefile"), "--profile", str(profile), "--cores", cores]
     _note(record, "begun")
     try:
-        status = subprocess.run([sys.executable, "-m", *command, "--config", f"study={study}"], check=False).returncode
+        with subprocess.Popen([sys.executable, "-m", *command, "--config", f"study={study}"]) as process:
+            status = _ended(process)
     finally:
         _note(record, "ended")
     if status:
         raise typer.Exit(status)
+
+
+def _ended(process: subprocess.Popen) -> int:
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # Snakemake had it too: it ends its jobs and unlocks, which a kill would prevent
+        return process.wait() or 130
 
 
 def _note(record: Path, event: str) -> None:
@@ -153,12 +161,13 @@ def main(
     study: Annotated[Path, typer.Option(help="study file")] = Path("config/mechanism.yaml"),
     document: Annotated[Path, typer.Option(help="page to fill between its markers")] = Path("docs/mechanism.md"),
     cores: Annotated[str, typer.Option(help="of Snakemake")] = "all",
-    write_only: Annotated[
-        bool, typer.Option("--write-only", help="run nothing: fill the page from what is there")
-    ] = False,
+    write_only: Annotated[bool, typer.Option("--write-only", help="fill the page from what is there")] = False,
 ) -> None:
     """Run or resume the study, then fill the page."""
-    layout = layouts.read(study)
+    try:
+        layout = layouts.read(study)
+    except StudyError as error:
+        raise typer.BadParameter(str(error)) from None
     written(document.read_text(), "", MARKER)  # a page without its markers is said before an hour of training
     if not write_only:
         run(study, layout, cores)
