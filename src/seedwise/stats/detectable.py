@@ -6,7 +6,7 @@ no "observed power" (reference: statistics, section 9).
 
 from __future__ import annotations
 
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.special import stdtrit
 from scipy.stats import nct
 
@@ -33,4 +33,4 @@ def detectable(se: float, df: float, alpha: float = 0.05, power: float = 0.8) ->
     far = critical
     while short(far) < 0:
         far *= 2
-    return float(brentq(short, 0.0, far)) * se
+    return float(root_scalar(short, bracket=(0.0, far), method="brentq").root) * se
