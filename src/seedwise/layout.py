@@ -7,13 +7,14 @@ finds the old results in place, and lost or copied Snakemake metadata cannot mak
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from seedwise import behaviour
 from seedwise.grid import Grid, data_name, expand
-from seedwise.identity import digest
+from seedwise.identity import canonical, digest
 from seedwise.reading import load
 from seedwise.study import StudyError
 
@@ -84,9 +85,9 @@ class Layout:
 
     def benchmarks(self, subject: str) -> dict[str, str]:
         """benchmark -> name of its problems, as the subject's model is asked them."""
-        return self._asked[self._base(subject)]
+        return self._asked[self.base(subject)]
 
-    def _base(self, subject: str) -> str:
+    def base(self, subject: str) -> str:
         """The base that a subject is, or is trained from: all of one base are asked the same."""
         runs = self.grid.runs
         return self.grid.base_of[runs[subject].model_name] if subject in runs else subject
@@ -114,25 +115,40 @@ class Layout:
     def samples(self, subject: str) -> dict[str, Path]:
         """benchmark -> file of samples.  The id covers the problems, the sampling settings and the sampling code."""
         folder = self.run(subject) / "samples"
-        return {name: folder / file for name, file in self._names[self._base(subject)][0].items()}
+        return {name: folder / file for name, file in self._names[self.base(subject)][0].items()}
 
     def sampled(self, subject: str) -> Path:
         """The record that all samples of a subject are there; the sample files lie beside it and are kept."""
-        return self.run(subject) / "samples" / self._names[self._base(subject)][1]
+        return self.run(subject) / "samples" / self._names[self.base(subject)][1]
 
     def scores(self, subject: str) -> Path:
         """The verdicts on all samples of a subject."""
-        return self.run(subject) / "evals" / self._names[self._base(subject)][2] / "scores.parquet"
+        return self.run(subject) / "evals" / self._names[self.base(subject)][2] / "scores.parquet"
 
     def continuations(self, subject: str) -> Path | None:
         """File of the continuation experiment, or None where the study leaves the subject out."""
+        if subject not in self._continued:
+            self._continued[subject] = self._continuations(subject)
+        return self._continued[subject]
+
+    @cached_property
+    def _continued(self) -> dict[str, Path | None]:
+        return {}
+
+    def _continuations(self, subject: str) -> Path | None:
         wanted = self.grid.study.resample.methods
         method = self.grid.runs[subject].method if subject in self.grid.runs else "base"
         if wanted is not None and method not in wanted:
             return None
-        settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
-        identity = digest([settings, self.resampled, self._key(self.scores(subject)), self._code["resampling"]])[:8]
+        text = ",".join([self._resampling, canonical(self._key(self.scores(subject))), canonical(self._code["resampling"])])
+        identity = hashlib.sha256(f"[{text}]".encode()).hexdigest()[:8]
         return self.run(subject) / "resample" / f"{identity}.parquet"
+
+    @cached_property
+    def _resampling(self) -> str:
+        """Settings of the continuation experiment and its benchmark, canonical: all subjects share them."""
+        settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
+        return f"{canonical(settings)},{canonical(self.resampled)}"
 
     @property
     def resampled(self) -> str:
@@ -162,7 +178,7 @@ class Layout:
 
     def _key(self, path: Path) -> str:
         """A path as an id sees it: wherever the results lie."""
-        return path.relative_to(self.root).as_posix()
+        return path.as_posix().removeprefix(f"{self.root.as_posix()}/")
 
     def _sampling_id(self, benchmark: str, problems: str) -> str:
         evaluate = self.grid.study.evaluate
