@@ -69,15 +69,42 @@ class Layout:
 
     def problems(self, name: str) -> Path:
         """The file of problems of this name with id."""
-        return self.root / "data" / f"{name}.parquet"
+        return self._path(f"data/{name}.parquet")
 
     def model(self, name: str) -> Path:
         """The folder of an untrained model."""
-        return self.root / "models" / name
+        return self._path(f"models/{name}")
 
     def run(self, subject: str) -> Path:
         """The folder of a run or a base."""
-        return self.root / "runs" / subject
+        return self._path(f"runs/{subject}")
+
+    def file(self, subject: str, name: str) -> Path:
+        """A file that the training of a run publishes, e.g. trained.json."""
+        return self._path(f"runs/{subject}/{name}")
+
+    def backbone(self, name: str) -> Path:
+        """What says that an untrained model is there."""
+        return self._path(f"models/{name}/files.json")
+
+    def weights(self, subject: str) -> Path:
+        """What says that the weights of a run or a base are there."""
+        base = self.grid.bases.get(subject)
+        return self.file(subject, "trained.json") if base is None else self.backbone(base.folder)
+
+    def _path(self, key: str) -> Path:
+        """The path of this key, made once: planning a large study asks for each of thousands many times."""
+        if key not in self._paths:
+            self._paths[key] = Path(f"{self._root}/{key}")
+        return self._paths[key]
+
+    @cached_property
+    def _paths(self) -> dict[str, Path]:
+        return {}
+
+    @cached_property
+    def _root(self) -> str:
+        return self.root.as_posix()
 
     def steps(self, subject: str) -> tuple[int, ...]:
         """Checkpoints evaluated; a base has the one of step 0."""
@@ -119,11 +146,11 @@ class Layout:
 
     def sampled(self, subject: str) -> Path:
         """The record that all samples of a subject are there; the sample files lie beside it and are kept."""
-        return self.run(subject) / "samples" / self._names[self.base(subject)][1]
+        return self._path(f"runs/{subject}/samples/{self._names[self.base(subject)][1]}")
 
     def scores(self, subject: str) -> Path:
         """The verdicts on all samples of a subject."""
-        return self.run(subject) / "evals" / self._names[self.base(subject)][2] / "scores.parquet"
+        return self._path(f"runs/{subject}/evals/{self._names[self.base(subject)][2]}/scores.parquet")
 
     def continuations(self, subject: str) -> Path | None:
         """File of the continuation experiment, or None where the study leaves the subject out."""
@@ -142,7 +169,7 @@ class Layout:
             return None
         text = ",".join([self._resampling, canonical(self._key(self.scores(subject))), canonical(self._code["resampling"])])
         identity = hashlib.sha256(f"[{text}]".encode()).hexdigest()[:8]
-        return self.run(subject) / "resample" / f"{identity}.parquet"
+        return self._path(f"runs/{subject}/resample/{identity}.parquet")
 
     @cached_property
     def _resampling(self) -> str:
@@ -178,7 +205,7 @@ class Layout:
 
     def _key(self, path: Path) -> str:
         """A path as an id sees it: wherever the results lie."""
-        return path.as_posix().removeprefix(f"{self.root.as_posix()}/")
+        return path.as_posix().removeprefix(f"{self._root}/")
 
     def _sampling_id(self, benchmark: str, problems: str) -> str:
         evaluate = self.grid.study.evaluate

@@ -16,12 +16,10 @@ except StudyError as error:
 GRID = LAYOUT.grid
 NAME = GRID.study.study
 PROBLEMS = {name: str(LAYOUT.problems(name)) for name in GRID.problems}
-MODELS = {name: f"{LAYOUT.model(name)}/files.json" for name in GRID.models}
-WEIGHTS = {name: f"{LAYOUT.run(name)}/trained.json" for name in GRID.runs}
-WEIGHTS |= {name: MODELS[base.folder] for name, base in GRID.bases.items()}
+WEIGHTS = {name: str(LAYOUT.weights(name)) for name in LAYOUT.subjects}
 SCORES = [str(LAYOUT.scores(name)) for name in LAYOUT.subjects]
 CONTINUED = [str(path) for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
-REPORTED = [f"{LAYOUT.run(name)}/metrics.parquet" for name in GRID.runs]
+REPORTED = [str(LAYOUT.file(name, "metrics.parquet")) for name in GRID.runs]
 # Jobs find our commands and the study file wherever they run, since every job reads this file.
 os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
@@ -63,7 +61,7 @@ def of_run(path, base):
 
 
 TRAINING_DATA = of_base({name: PROBLEMS[base.data] for name, base in GRID.bases.items()})
-BACKBONE = of_base({name: MODELS[base.folder] for name, base in GRID.bases.items()})
+BACKBONE = of_base({name: str(LAYOUT.backbone(base.folder)) for name, base in GRID.bases.items()})
 ASKED = of_base({name: [PROBLEMS[each] for each in LAYOUT.benchmarks(name).values()] for name in GRID.bases})
 RESAMPLED = of_base({name: PROBLEMS[LAYOUT.benchmarks(name)[LAYOUT.resampled]] for name in GRID.bases})
 SAMPLED = of_base({name: of_run(LAYOUT.sampled(name), name) for name in GRID.bases})
@@ -78,7 +76,7 @@ def weights(wildcards):
 def origin(wildcards):
     """What a run starts from, where that is another run."""
     start = GRID.runs[wildcards.run].init_from
-    return f"{LAYOUT.run(start)}/trained.json" if start else []
+    return str(LAYOUT.weights(start)) if start else []
 
 
 ORIGIN = origin if any(run.init_from for run in GRID.runs.values()) else []
