@@ -213,19 +213,19 @@ def _cell(
         "data": base.data,
         "behaviour": training_behaviour(algorithm),
     }
-    settings = dict(
-        method=".".join([point.name, *(text for key, text in cell.items() if key in across)]),
-        model_name=model_name,
-        model=model,
-        algorithm=algorithm,
-        group_size=group_size,
-        setting=".".join(text for key, text in cell.items() if key not in across) or "all",
-        axes={**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
-        train=train,
-        grading=study.grading,
-        data=base.data,
-        base=base.folder,
-    )
+    settings = {
+        "method": ".".join([point.name, *(text for key, text in cell.items() if key in across)]),
+        "model_name": model_name,
+        "model": model,
+        "algorithm": algorithm,
+        "group_size": group_size,
+        "setting": ".".join(text for key, text in cell.items() if key not in across) or "all",
+        "axes": {**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
+        "train": train,
+        "grading": study.grading,
+        "data": base.data,
+        "base": base.folder,
+    }
     texts = {key: canonical(value) for key, value in spec.items()}
     return _Cell(settings, (point.slug, *labels.values()), texts, _lineage(texts, train, algorithm))
 

@@ -167,7 +167,8 @@ class Layout:
         method = self.grid.runs[subject].method if subject in self.grid.runs else "base"
         if wanted is not None and method not in wanted:
             return None
-        text = ",".join([self._resampling, canonical(self._key(self.scores(subject))), canonical(self._code["resampling"])])
+        own = canonical(self._key(self.scores(subject)))
+        text = f"{self._resampling},{own},{canonical(self._code['resampling'])}"
         identity = hashlib.sha256(f"[{text}]".encode()).hexdigest()[:8]
         return self._path(f"runs/{subject}/resample/{identity}.parquet")
 

@@ -173,7 +173,7 @@ def test_code_is_parsed_once_for_all_processes(kept: Path, tmp_path, monkeypatch
     file.write_text(CODE)
     first, defined = syntax.module(file), syntax.definitions(file)
     assert first.imports == ("seedwise.algos.part", "seedwise.algos.part.Part")
-    bare = 'from seedwise.algos.part import Part\n\ndef one():\n    return Part\n'
+    bare = "from seedwise.algos.part import Part\n\ndef one():\n    return Part\n"
     assert first.digest == digest(ast.dump(ast.parse(bare)))
     assert defined.own["one"].digest == digest(ast.dump(ast.parse(bare).body[1]))
     syntax.save()

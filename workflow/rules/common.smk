@@ -45,8 +45,7 @@ def excluded_problems(wildcards):
 
 
 def of_base(patterns):
-    """What the jobs of a base read, by base: text where all bases read the same, which costs Snakemake a third of what
-    a function costs it for every job."""
+    """What jobs read, by base; as text where all bases read the same: it costs Snakemake a third of a function."""
 
     def pattern(wildcards):
         return patterns[LAYOUT.base(wildcards.run)]
@@ -56,7 +55,6 @@ def of_base(patterns):
 
 
 def of_run(path, base):
-    """The path of a base's own file, as that of whatever is evaluated."""
     return str(path).replace(f"/{base}/", "/{run}/")
 
 

@@ -90,7 +90,7 @@ def inputs(layout: Layout, stage: str, subject: str, among: Collection[str] | No
 
 
 def _outputs(layout: Layout, subjects: Collection[str]) -> Iterator[tuple[Path, tuple[str, str]]]:
-    """Every file that a job asks for -> the stage and subject that make it; those of these subjects, and shared ones."""
+    """Every file that a job asks for -> the stage and subject that make it: of these subjects, and shared."""
     for name in layout.grid.problems:
         yield layout.problems(name), ("data", name)
     for name in layout.grid.models:

@@ -91,7 +91,9 @@ def journalled(path: Path) -> Told | None:
     rewards = [values["reward"] for values in known if values.get("reward") is not None]
     seconds = [s for values in known if (s := values.get("step_seconds")) is not None]
     return Told(
-        since[-1].step if since else 0, rewards[-1] if rewards else None, statistics.median(seconds) if seconds else None
+        step=since[-1].step if since else 0,
+        reward=rewards[-1] if rewards else None,
+        step_s=statistics.median(seconds) if seconds else None,
     )
 
 
