@@ -151,13 +151,15 @@ class _Strip(ast.NodeTransformer):
                 and isinstance(first.value, ast.Constant)
                 and isinstance(first.value.value, str)
             ):
-                node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+                node.body = body[1:] or [ast.Pass()]
         return node
 
 
 def tree(content: bytes) -> ast.Module:
     """The syntax tree of a file without docstrings."""
-    return _Strip().visit(ast.parse(content))
+    whole = ast.parse(content)
+    _Strip().visit(whole)
+    return whole
 
 
 def _module(node: ast.Module) -> Module:
