@@ -51,12 +51,12 @@ def test_ids_are_those_they_were(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(behaviour, "of_parts", lambda parts: {"part": "1" * 64})
     found = layout_of(STUDY, tmp_path)
     ids = [name.rpartition("-")[2] for name in found.grid.runs]
-    assert ids == ["cfd07469", "23b80a28", "069465c3", "699cdd4a", "52e435f9", "a40e3f9c"]
+    assert ids == ["41cbaeb0", "012a3746", "359aad73", "2789ce9f", "4fc4939d", "9f29e7f5"]
     first = next(iter(found.grid.runs))
     continued = found.continuations(first)
     assert continued is not None
-    assert (found.sampled(first).stem, found.scores(first).parent.name) == ("5258e79d", "f289068c")
-    assert (continued.stem, found.analysis_id, found.report_id) == ("702951eb", "236a76a1", "3c3db6bb")
+    assert (found.sampled(first).stem, found.scores(first).parent.name) == ("5618fd10", "2f128a8a")
+    assert (continued.stem, found.analysis_id, found.report_id) == ("9bb84614", "b8d6e934", "813fe26d")
 
 
 @pytest.fixture
