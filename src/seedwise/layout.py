@@ -19,6 +19,7 @@ from seedwise.study import StudyError
 
 RESULTS = Path("results")
 WORK = Path("work")
+BESIDE = ("chosen", "along", "words", "example")  # the continuations
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Layout:
         return self.run(subject) / "evals" / self._names[self._base(subject)][2] / "scores.parquet"
 
     def continuations(self, subject: str) -> Path | None:
-        """File of the continuation experiment, or None where the study leaves the subject out."""
+        """The file that says the continuation experiment is done, or None where the study leaves the subject out."""
         wanted = self.grid.study.resample.methods
         method = self.grid.runs[subject].method if subject in self.grid.runs else "base"
         if wanted is not None and method not in wanted:
@@ -133,6 +134,16 @@ class Layout:
         settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
         identity = digest([settings, self.resampled, self._key(self.scores(subject)), self._code["resampling"]])[:8]
         return self.run(subject) / "resample" / f"{identity}.parquet"
+
+    def resampling(self, subject: str) -> dict[str, Path]:
+        """The experiment's files by what they hold (``tables.RESAMPLED``), the one that says it is done first.
+
+        None where the study leaves the subject out.
+        """
+        path = self.continuations(subject)
+        if path is None:
+            return {}
+        return {"continuations": path} | {name: path.with_name(f"{path.stem}.{name}.parquet") for name in BESIDE}
 
     @property
     def resampled(self) -> str:

@@ -87,8 +87,8 @@ def evaluate(layout: Layout, subject: str) -> None:
     record(layout.sampled(subject), digests)
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
-    if path := layout.continuations(subject):
-        tables.write(tables.CONTINUATIONS, [], path)
+    for name, path in layout.resampling(subject).items():
+        tables.write(tables.RESAMPLED[name], [], path)
 
 
 def conclude(layout: Layout) -> None:

@@ -1,6 +1,6 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "benchmarks", "grid", "resampling", "runs"]
-FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity"]
+TABLES += ["costs", "benchmarks", "grid", "resampling", "course", "words", "runs"]
+FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity", "course"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
 
@@ -75,6 +75,12 @@ rule report:
             caption="../report/sparsity.rst",
             category="Figures",
             labels={"what": "shares of advantages"},
+        ),
+        course=report(
+            LAYOUT.folder / "figures/course.svg",
+            caption="../report/course.rst",
+            category="Figures",
+            labels={"what": "success along a response"},
         ),
         files=expand(
             LAYOUT.folder / "tables/{name}.{ending}",

@@ -22,16 +22,3 @@ MEASURES = Table(
     ),
     ("step", "benchmark", "problem", "metric"),
 )
-
-ENRICHED = Table(
-    "enriched",
-    (
-        ("outcome", _STR, "correct | incorrect", False),
-        ("tail", _STR, "high | low token entropy", False),
-        ("word", _STR, "lower case", False),
-        ("count", _INT, "occurrences in the tail", False),
-        ("of", _INT, "occurrences in the outcome's responses", False),
-        ("enrichment", _FLOAT, "share of the tail's words over share of the outcome's words", False),
-    ),
-    ("outcome", "tail", "word"),
-)

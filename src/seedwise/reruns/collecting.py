@@ -81,7 +81,7 @@ def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent, *layout.samples(subject).values()}
-            used |= {path for path in [layout.continuations(subject)] if path}
+            used |= set(layout.resampling(subject).values())
     for subject in {name for layout in studies for name in layout.subjects}:
         folder = results / "runs" / subject
         if not folder.is_symlink():

@@ -124,10 +124,11 @@ def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
     if record.exists():
         content, fault = _record(record)
         yield from [fault] if fault else _digests(record.parent, content, record.name)
-    made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
-    for path, table in made.items():
-        if path is not None and path.exists():
-            yield from _readable(table, path)
+    if layout.scores(subject).exists():
+        yield from _readable(tables.SCORES, layout.scores(subject))
+    if (files := layout.resampling(subject)) and files["continuations"].exists():
+        for name, path in files.items():
+            yield from _readable(tables.RESAMPLED[name], path)
 
 
 def _study(layout: Layout, archive: Archive) -> Iterator[Fault]:
