@@ -210,6 +210,6 @@ def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS, look: 
     resampled = None if study["windows"] is None else Resampled(*(study[name] for name in names))
     analyse(
         study["runs"], study["counts"], resampled, facts["compare"], out, look=look, metrics=study["metrics"],
-        stops=study.get("stops"), simulations=SIMULATIONS,
+        stops=study.get("stops"), forced=study.get("forced"), simulations=SIMULATIONS,
     )  # fmt: skip
     return render(out, study["metrics"], facts, study["samples"], study["runs"], study.get("continued"))

@@ -1,6 +1,6 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "benchmarks", "grid", "resampling", "course", "words", "runs"]
-FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity", "course"]
+TABLES += ["costs", "benchmarks", "grid", "resampling", "course", "words", "forcing", "runs"]
+FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity", "course", "forcing"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
 

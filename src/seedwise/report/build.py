@@ -25,6 +25,8 @@ from seedwise.report.examples import examples
 from seedwise.report.exploring import benchmark_rows, grid_rows
 from seedwise.report.facts import Compare, Facts, Look
 from seedwise.report.findings import findings, headline
+from seedwise.report.forcing import forcing_rows
+from seedwise.report.forcing_shown import forcing_figure, forcing_table
 from seedwise.report.further import further_tables
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
@@ -56,6 +58,7 @@ _FILES = {
     "benchmarks": tables.BENCHMARKS,
     "course": tables.COURSE,
     "words": tables.WORDS,
+    "forcing": tables.FORCING,
 }
 
 
@@ -69,6 +72,7 @@ def analyse(
     look: Look | None = None,
     metrics: pd.DataFrame | None = None,
     stops: pd.DataFrame | None = None,
+    forced: pd.DataFrame | None = None,
     simulations: int = SIMULATIONS,
 ) -> None:
     """Write ``out/analysis/*.parquet``, one file for each table of ``_FILES``.
@@ -76,7 +80,8 @@ def analyse(
     runs: RUNS, every planned run.  counts: COUNTS of those that were evaluated.  resampled: None
     without a resampling experiment.  look: which look at the data this is; None is one declared look.
     metrics: METRICS columns and ``run``, None without curves of training.  stops: STOPS, the runs that ended
-    before their last step.  simulations: of the self-audit, 0 for none.
+    before their last step.  forced: COUNTS of forced continuations, with their number; they enter nothing else.
+    simulations: of the self-audit, 0 for none.
     Raises ReportError on counts that make no sense.
     """
     known = stops if stops is not None else frame(tables.STOPS, [])
@@ -106,6 +111,7 @@ def analyse(
         "benchmarks": benchmark_rows(places, compared, compare, look),
         "course": course(resampled),
         "words": enriched(resampled),
+        "forcing": forcing_rows(forced),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -161,6 +167,7 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         "resampling": continuing.window_tables(results.resampling),
         "course": [continuing.course_table(results.course)],
         "words": [continuing.word_table(results.words)],
+        "forcing": [forcing_table(results)],
         "runs": [listings.run_table(results)],
     }
 
@@ -210,6 +217,10 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
             "Shares of responses with positive, zero and negative advantage at every step, mean over seeds.",
         ),
         "course": (courses(results.course, reference), COURSE_CAPTION),
+        "forcing": (
+            forcing_figure(results.forcing, reference),
+            "Accuracy against mean tokens. Number at a point: forced continuations. Bars: 95 % intervals over seeds.",
+        ),
     }
     positions = trend_positions(results.runs, results.counts, facts.compare)
     for axis in facts.compare.trends:
@@ -224,6 +235,7 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
 def _sections(
     views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture], example: Worked | None
 ) -> list[Section]:
+    forced = [pictures["forcing"]] if any(view.rows for view in views["forcing"]) else []
     along = [picture for name, picture in pictures.items() if name.startswith("trend_")]
     return [
         Section(
@@ -252,5 +264,6 @@ def _sections(
             [*views["course"], *views["words"]], "Success along a response in numbers, words at high and low entropy",
             example,
         ),
+        *([Section("forcing", "Budget forcing", "", views["forcing"], forced)] if forced else []),
         Section("runs", "Runs", "", views["runs"]),
     ]  # fmt: skip

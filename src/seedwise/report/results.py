@@ -42,6 +42,7 @@ class Results:
     by_benchmark: pd.DataFrame = field(default_factory=pd.DataFrame)
     course: pd.DataFrame = field(default_factory=pd.DataFrame)
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
+    forcing: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def places(self) -> list[tuple[str, str, list[str]]]:
         """(model, setting, methods) of every table: reference order is that of the study."""
