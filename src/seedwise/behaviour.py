@@ -41,6 +41,8 @@ APART = (
     "layout",
     "tables",
     "trainer.tracking",
+    "trainer.mirror",
+    "trainer.live",
     "trainer.passing",
     "trainer.journal",
     "trainer.lease",
