@@ -30,23 +30,24 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
     """
     import pandas as pd
 
-    from seedwise.evals.resampling import windows_table
+    from seedwise.evals.resampling import of_run, together
     from seedwise.evals.scores import counts
     from seedwise.report.build import analyse as compare
+    from seedwise.report.resampling import Resampled
 
     runs = runs_table(layout)
     tables.write(tables.RUNS, runs, layout.folder / "runs.parquet")
-    counted, windows = [], []
+    counted, resampled = [], []
     for row in runs[runs["run"].isin(evaluated(layout))].to_dict("records"):
         counted.append(counts(tables.read(tables.SCORES, layout.scores(row["run"])), row))
-        path = layout.continuations(row["run"])
-        if path is not None and path.exists():
-            windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
+        if (files := layout.resampling(row["run"])) and files["continuations"].exists():
+            read = {name: tables.read(tables.RESAMPLED[name], path) for name, path in files.items()}
+            resampled.append(of_run(read, row))
     scores, forced = _apart(layout, pd.concat(counted, ignore_index=True))
     compare(
         runs,
         scores,
-        pd.concat(windows, ignore_index=True) if windows else None,
+        Resampled(**together(resampled)) if resampled else None,
         layout.grid.study.compare,
         layout.folder,
         look=looks.record(layout.looks, sight(layout, scores), datetime.now(UTC)),
@@ -175,7 +176,15 @@ def report(layout: Layout) -> Path:
     runs = labelled(planned, metrics, layout.grid.study.stability)
     found = measured(layout, planned)
     tables.write(tables.MEASURED, found, layout.folder / "measures.parquet")
-    page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs, measured=found)
+    page = render(
+        layout.folder,
+        metrics,
+        facts(layout),
+        samples=_answers(layout),
+        runs=runs,
+        measured=found,
+        continued=_continued(layout),
+    )
     drawn = [path for folder in ("tables", "figures") for path in (layout.folder / folder).iterdir()]
     _mark(layout, "report", [*drawn, layout.folder / "measures.parquet", layout.report])
     return page
@@ -263,6 +272,19 @@ def _answers(layout: Layout) -> pd.DataFrame:
             drawn = samples_of(layout, name, benchmark).merge(scores[[*key, "verdict", "answer"]], on=key)
             frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
     return pd.concat(frames, ignore_index=True)
+
+
+def _continued(layout: Layout) -> pd.DataFrame | None:
+    """tables.EXAMPLE of every method's first run that the continuation experiment was done on; None without any."""
+    import pandas as pd
+
+    found: dict[tuple[str, ...], pd.DataFrame] = {}
+    for name in layout.subjects:
+        run, files = layout.grid.runs.get(name), layout.resampling(name)
+        place = (run.model_name, run.method, run.setting) if run else (name,)
+        if place not in found and files and files["continuations"].exists():
+            found[place] = tables.read(tables.EXAMPLE, files["example"]).assign(run=name)
+    return pd.concat(found.values(), ignore_index=True) if found else None
 
 
 def sync(layout: Layout, record: Path | None = None) -> str:

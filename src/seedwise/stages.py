@@ -301,17 +301,17 @@ def _measures(layout: Layout) -> Iterator[Measures]:
 
 @in_one_line
 def resample(layout: Layout, subject: str) -> None:
-    """The continuation experiment on the last checkpoint of a subject."""
-    path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
-    if path is None:
+    """The continuation experiment on the last checkpoint of a subject; the file that says it is done comes last."""
+    files, benchmark, step = layout.resampling(subject), layout.resampled, layout.steps(subject)[-1]
+    if not files:
         raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
     engine, tokenizer = _engine(layout, subject, step)
-    from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
+    from seedwise.evals.continuations import experiment  # after the engine, whose import is made quick
 
     samples = samples_of(layout, subject, benchmark)
     scores = tables.read(tables.SCORES, layout.scores(subject))
     with _grader(layout) as grader:
-        rows = continuations(
+        found = experiment(
             engine,
             tokenizer,
             samples=samples[samples["step"] == step],
@@ -322,6 +322,7 @@ def resample(layout: Layout, subject: str) -> None:
             grader=grader,
             run=subject,
         )
-    tables.write(tables.CONTINUATIONS, rows, path)
+    for name in reversed(files):
+        tables.write(tables.RESAMPLED[name], found[name], files[name])
     if subject in layout.grid.runs:
         retention.settle(layout, subject)
