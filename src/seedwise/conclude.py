@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import looks, tables
+from seedwise import looks, tables, tracked
 from seedwise.faults import in_one_line
 from seedwise.identity import digest, file_digest
 from seedwise.layout import Layout
 from seedwise.partial import of_what_is_there
 from seedwise.reruns import ledger
-from seedwise.stages import StageError, write_record
+from seedwise.stages import StageError, samples_of, write_record
+from seedwise.tracked import runs_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def runs_table(layout: Layout) -> pd.DataFrame:
-    """tables.RUNS: one row per planned run, and one per base and model that rests on it."""
-    import pandas as pd
-
-    rows = [
-        {
-            "run": name,
-            "model": run.model_name,
-            "method": run.method,
-            "setting": run.setting,
-            "group_size": run.group_size,
-            "seed": run.seed,
-            "axes": json.dumps(run.axes, sort_keys=True),
-            "id": run.id,
-        }
-        for name, run in layout.planned.runs.items()
-    ]
-    for model, name in layout.grid.base_of.items():
-        row = {"run": name, "model": model, "method": "base", "setting": "", "group_size": 0, "seed": 0, "axes": "{}"}
-        rows.append({**row, "id": name.rpartition("-")[2]})
-    return pd.DataFrame(rows)
 
 
 @in_one_line
@@ -65,7 +42,7 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
         path = layout.continuations(row["run"])
         if path is not None and path.exists():
             windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
-    scores = pd.concat(counted, ignore_index=True)
+    scores, forced = _apart(layout, pd.concat(counted, ignore_index=True))
     compare(
         runs,
         scores,
@@ -75,9 +52,26 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
         look=looks.record(layout.looks, sight(layout, scores), datetime.now(UTC)),
         metrics=_training(layout),
         stops=_stops(layout, runs),
+        forced=forced,
         **({} if simulations is None else {"simulations": simulations}),
     )
     _mark(layout, "analysis", (layout.folder / "analysis").glob("*.parquet"))
+
+
+def _apart(layout: Layout, counts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """COUNTS of the benchmarks, which are compared; and of forced continuations, with their number in a column."""
+    import pandas as pd
+
+    evaluate = layout.grid.study.evaluate
+    kept = counts[counts["benchmark"].isin(list(evaluate.benchmarks))].reset_index(drop=True)
+    if (forcing := evaluate.forcing) is None:
+        return kept, counts[:0].assign(continuations=0)
+    frames = [
+        counts[counts["benchmark"] == forcing.label(name, j)].assign(benchmark=name, continuations=j)
+        for name in forcing.benchmarks
+        for j in range(forcing.continuations + 1)
+    ]
+    return kept, pd.concat(frames, ignore_index=True)
 
 
 def partial(layout: Layout) -> Path:
@@ -249,9 +243,9 @@ def _answers(layout: Layout) -> pd.DataFrame:
         seen.add(place)
         scores = tables.read(tables.SCORES, layout.scores(name))
         scores = scores[scores["step"] == layout.steps(name)[-1]]
-        for benchmark, path in layout.samples(name).items():
-            problems = tables.read(tables.PROBLEMS, layout.problems(layout.benchmarks(name)[benchmark]))
-            drawn = tables.read(tables.SAMPLES, path).merge(scores[[*key, "verdict", "answer"]], on=key)
+        for benchmark, asked in layout.benchmarks(name).items():
+            problems = tables.read(tables.PROBLEMS, layout.problems(asked))
+            drawn = samples_of(layout, name, benchmark).merge(scores[[*key, "verdict", "answer"]], on=key)
             frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
     return pd.concat(frames, ignore_index=True)
 
@@ -261,12 +255,19 @@ def sync(layout: Layout, record: Path | None = None) -> str:
 
     With ``record`` a store that refuses is no failure: the outcome is written there, and a later sync completes it.
     """
-    from seedwise.trainer import tracking
+    from seedwise.trainer.mirror import sync as mirror
+    from seedwise.trainer.passing import TrackingError
 
+    study, address = layout.grid.study.study, tracked.store(layout)
     try:
-        done = tracking.sync(store(layout), layout.grid.study.study, layout.root, wait_s=60.0, runs=runs_table(layout))
-        outcome, complete = str(done), True
-    except tracking.TrackingError as error:
+        if address is None:
+            outcome, complete = f"{study}: MLFLOW_TRACKING_URI=off: nothing is mirrored", False
+        else:
+            done = mirror(
+                address, study, layout.root, wait_s=60.0, runs=runs_table(layout), scores=tracked.scores(layout)
+            )
+            outcome, complete = str(done), True
+    except TrackingError as error:
         if record is None:
             raise StageError(str(error)) from None
         outcome, complete = str(error), False
@@ -275,8 +276,3 @@ def sync(layout: Layout, record: Path | None = None) -> str:
             old.unlink()
         write_record(record, {"complete": complete, "outcome": outcome})
     return outcome
-
-
-def store(layout: Layout) -> str:
-    """The MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in results/."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(layout.root / 'mlflow.db').absolute()}"
