@@ -10,7 +10,7 @@ from benchmarks.record import RESULTS
 
 PHASES = {
     "update phase, qae": ("update_phase.qae_ratio", "update_phase.floor_ratio"),
-    "update phase, qae, rows in the order drawn": ("update_phase.unordered_qae_ratio", "update_phase.active_share"),
+    "update phase, qae, rows in the order drawn": ("update_phase.unordered_qae_ratio", "update_phase.floor_ratio"),
     "whole step, clip_higher": ("whole_step.clip_higher_ratio", "whole_step.clip_higher_floor_seconds"),
     "whole step, clip_higher, no entropies": ("whole_step.clip_higher_without_entropy_ratio", None),
     "whole step, qae": ("whole_step.qae_ratio", "whole_step.qae_floor_seconds"),
@@ -24,7 +24,8 @@ AXES = {"tokens": "longest response, tokens", "micro_batch": "rows of a micro-ba
 def tables(path: Path = RESULTS) -> str:
     """The measured ratios and their floors, then how an update grows."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    return f"{phases(found)}\n\n{growth(found)}"
+    active = f"Of the responses of the update phase {found['update_phase.active_share']:.3g} are active."
+    return f"{active}\n\n{phases(found)}\n\n{growth(found)}"
 
 
 def phases(found: Mapping[str, float]) -> str:
