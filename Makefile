@@ -50,6 +50,7 @@ bench: env
 	$(IN_ENV) python -m benchmarks.statistics
 	$(IN_ENV) python -m benchmarks.grading
 	$(IN_ENV) python -m benchmarks.planning
+	$(IN_ENV) python -m benchmarks.training
 
 ui: env
 	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }
