@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedwise import behaviour, retention, tables
+from seedwise.engines.settings import EngineSettings, OnTransformers
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
@@ -23,7 +24,8 @@ from seedwise.reruns import ledger
 if TYPE_CHECKING:
     import pandas as pd
 
-    from seedwise.engines.base import Engine, Sampling
+    from seedwise.engines.base import ReadingEngine, Sampling
+    from seedwise.engines.serving import Host
     from seedwise.grading.pool import Grader
 
 
@@ -123,32 +125,37 @@ def _sampling(layout: Layout, tokenizer: Any, subject: str) -> Sampling:
     )
 
 
-def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
+@contextmanager
+def _host(settings: EngineSettings) -> Iterator[Host]:
+    """What serves all checkpoints of a job; nothing is loaded until it holds one."""
+    from seedwise.engines.serving import opened
+
+    with opened(settings) as host:
+        yield host
+
+
+def _engine(host: Host, layout: Layout, subject: str, step: int) -> tuple[ReadingEngine, Any]:
     """An engine that holds a subject's weights at a step, and its tokenizer."""
     from seedwise.trainer.imports import quick
 
     with quick():
         from safetensors import SafetensorError
 
-        from seedwise.engines.transformers import Transformers
-        from seedwise.models.load import load
+        import seedwise.engines.transformers  # noqa: F401 - every host reads weights or tokenizers with it
+        from seedwise.engines.serving import Weights
 
     if subject in layout.grid.bases:
-        model, tokenizer = load(layout.model(layout.grid.bases[subject].folder))
-    else:
-        run = layout.grid.runs[subject]
-        checkpoint = layout.run(subject) / "checkpoints" / str(step)
-        if not checkpoint.is_dir():
-            removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
-            raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
-        try:
-            if run.model.lora is None:
-                model, tokenizer = load(checkpoint)
-            else:
-                model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
-        except (SafetensorError, json.JSONDecodeError) as error:
-            raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
-    return Transformers(model, tokenizer, batch=512), tokenizer
+        return host.hold(Weights(layout.model(layout.grid.bases[subject].folder)))
+    run = layout.grid.runs[subject]
+    checkpoint = layout.run(subject) / "checkpoints" / str(step)
+    if not checkpoint.is_dir():
+        removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
+        raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
+    weights = Weights(checkpoint) if run.model.lora is None else Weights(layout.model(run.base), checkpoint)
+    try:
+        return host.hold(weights)
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
 
 
 def _again(layout: Layout, subject: str) -> str:
@@ -156,22 +163,28 @@ def _again(layout: Layout, subject: str) -> str:
 
 
 @in_one_line
-def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
+def sample(
+    layout: Layout,
+    subject: str,
+    work: Path = WORK,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
     """Sample every checkpoint of a subject on every benchmark: one file per benchmark, made once and kept.
 
     What is drawn of one checkpoint and benchmark is a part in ``work``; parts that are there are not drawn again.
+    engine: what draws, one for all checkpoints.
     """
     from seedwise.trainer import lease
 
     wanted = layout.samples(subject)
     if not all(path.exists() for path in wanted.values()):
         folder = work.absolute() / subject / "samples"
-        with lease.hold(folder) as held:
+        with lease.hold(folder) as held, _host(engine) as host:
             files = {benchmark: path for benchmark, path in wanted.items() if not path.exists()}
             for step in layout.steps(subject):
                 places = {benchmark: folder / path.stem / f"{step}.parquet" for benchmark, path in files.items()}
                 missing = {benchmark: place for benchmark, place in places.items() if not _whole(place)}
-                for benchmark, rows in _drawn(layout, subject, step, missing):
+                for benchmark, rows in _drawn(host, layout, subject, step, missing):
                     with held.publishing():
                         tables.write(tables.SAMPLES, rows, missing[benchmark])
             for path in files.values():
@@ -203,11 +216,13 @@ def _whole(part: Path) -> bool:
     return True
 
 
-def _drawn(layout: Layout, subject: str, step: int, benchmarks: Collection[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+def _drawn(
+    host: Host, layout: Layout, subject: str, step: int, benchmarks: Collection[str]
+) -> Iterator[tuple[str, pd.DataFrame]]:
     """(benchmark, SAMPLES) of a checkpoint, one after the other; nothing is loaded for none."""
     if not benchmarks:
         return
-    engine, tokenizer = _engine(layout, subject, step)
+    engine, tokenizer = _engine(host, layout, subject, step)
     from seedwise.evals.samples import sample as draw  # after the engine, whose import is made quick
 
     sampling = _sampling(layout, tokenizer, subject)
@@ -268,28 +283,33 @@ def score(layout: Layout, subject: str) -> None:
 
 
 @in_one_line
-def resample(layout: Layout, subject: str) -> None:
-    """The continuation experiment on the last checkpoint of a subject."""
+def resample(
+    layout: Layout,
+    subject: str,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
+    """The continuation experiment on the last checkpoint of a subject.  engine: what reads and continues."""
     path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
     if path is None:
         raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
-    engine, tokenizer = _engine(layout, subject, step)
-    from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
+    with _host(engine) as host:
+        reading, tokenizer = _engine(host, layout, subject, step)
+        from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
 
-    samples = _samples(layout, subject, benchmark)
-    scores = tables.read(tables.SCORES, layout.scores(subject))
-    with _grader(layout) as grader:
-        rows = continuations(
-            engine,
-            tokenizer,
-            samples=samples[samples["step"] == step],
-            scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
-            problems=_problems(layout, tokenizer, subject, benchmark),
-            settings=layout.grid.study.resample,
-            sampling=_sampling(layout, tokenizer, subject),
-            grader=grader,
-            run=subject,
-        )
+        samples = _samples(layout, subject, benchmark)
+        scores = tables.read(tables.SCORES, layout.scores(subject))
+        with _grader(layout) as grader:
+            rows = continuations(
+                reading,
+                tokenizer,
+                samples=samples[samples["step"] == step],
+                scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
+                problems=_problems(layout, tokenizer, subject, benchmark),
+                settings=layout.grid.study.resample,
+                sampling=_sampling(layout, tokenizer, subject),
+                grader=grader,
+                run=subject,
+            )
     tables.write(tables.CONTINUATIONS, rows, path)
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

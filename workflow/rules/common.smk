@@ -6,10 +6,13 @@ import sys
 from snakemake.exceptions import WorkflowError
 
 from seedwise import layout as layouts
+from seedwise import machine as machines
 from seedwise.study import StudyError
 
 try:
     LAYOUT = layouts.read(config.setdefault("study", "config/config.yaml"))
+    if machine := config.get("machine", os.environ.get("SEEDWISE_MACHINE")):
+        machines.read(machine)
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 
@@ -18,10 +21,11 @@ NAME = GRID.study.study
 ANALYSED = [LAYOUT.scores(name) for name in LAYOUT.subjects]
 ANALYSED += [path for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
 REPORTED = [LAYOUT.run(name) / "metrics.parquet" for name in GRID.runs]
-# Jobs find our commands and the study file wherever they run, since every job reads this file.
+# Jobs find our commands and these files wherever they run, since every job reads this one.
 os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
     SEEDWISE_STUDY=config["study"],
+    SEEDWISE_MACHINE=machine or "",
 )
 
 if workflow.is_main_process:
