@@ -193,7 +193,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
             f"{' | '.join(sorted(stacks))}: train them again on one"
         )
-    shared = stacks.pop()
+    shared = {**json.loads(stacks.pop()), "sampling engine": sampling_engine(layout)}
     train = study.train
     return {
         "study": study.study,
@@ -208,7 +208,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         ),
         "cautions": layout.cautions,
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
-        "versions": {key: str(value) for key, value in json.loads(shared).items()},
+        "versions": {key: str(value) for key, value in shared.items()},
         "settings": {
             "models": ", ".join(study.models),
             "training problems": f"{len(tables.read(tables.PROBLEMS, _any_data(layout)))} from {study.train_data.task}",
@@ -234,6 +234,24 @@ def _any_data(layout: Layout) -> Path:
 def _stack(layout: Layout, name: str) -> dict[str, Any]:
     """Versions and device a run was trained with, from its spec.json."""
     return json.loads((layout.run(name) / "spec.json").read_text())["stack"]
+
+
+def sampling_engine(layout: Layout) -> str:
+    """The engine that drew every sample, with its version.  Raises StageError where there are several."""
+    found: dict[str, set[str]] = {}
+    for name in evaluated(layout):
+        for path in layout.samples(name).values():
+            for engine in tables.distinct(tables.SAMPLES, path, "engine"):
+                found.setdefault(engine, set()).add(name)
+    if len(found) > 1:
+        study = layout.grid.study.study
+        shown = " | ".join(f"{engine} ({len(of)}, e.g. {min(of)})" for engine, of in sorted(found.items()))
+        raise StageError(
+            f"{study}: its samples come from {len(found)} engines, which may not share a table: {shown}: remove "
+            f"samples, evals and resample in results/runs/<each of one>, and results/{study}/analysis, and run "
+            "snakemake with the other's machine file"
+        )
+    return next(iter(found), "none")
 
 
 def _answers(layout: Layout) -> pd.DataFrame:

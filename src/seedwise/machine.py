@@ -23,7 +23,7 @@ from seedwise.engines.settings import EngineSettings, OnTransformers, OnVllm
 from seedwise.reading import content
 from seedwise.study import StudyError
 
-EXAMPLE = "config/machines/vllm-cpu.yaml"
+EXAMPLE = "workflow/machines/vllm-cpu.yaml"
 ROOT = Path(__file__).parents[2]
 # What an interpreter is asked: where it stands, whose code it would run, whether it has vLLM.
 _QUESTION = (
