@@ -151,16 +151,27 @@ def test_a_stage_runs_again_under_the_python_of_its_machine_file(tmp_path, other
     assert done.returncode == command(tmp_path).returncode == 2
 
 
-def test_snakemake_refuses_a_wrong_file_before_any_job(tmp_path):
+@pytest.mark.parametrize("named", ["on the command line", "in a profile", "in the environment"])
+def test_snakemake_refuses_a_wrong_file_before_any_job(tmp_path, named: str):
     path = written(tmp_path, "sample: {engine: sglang}\n")
-    plan = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--directory", str(tmp_path), "-n"]
-    config = ["--config", f"study={ROOT / 'config/smoke.yaml'}", f"machine={path}"]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text((ROOT / "config" / "smoke.yaml").read_text())
+    (tmp_path / "profile").mkdir()
+    (tmp_path / "profile" / "config.yaml").write_text(f"config: [machine={path}]\n")
+    how = {"on the command line": ["--config", f"machine={path}"], "in a profile": ["--workflow-profile", "profile"]}
     done = subprocess.run(
-        [*plan, *config],
-        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "-n", *how.get(named, [])],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(SOURCE)} | ({} if named in how else {"SEEDWISE_MACHINE": str(path)}),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 1
     assert f"{path}: sample.engine: 'sglang': name the engine" in done.stdout + done.stderr
+
+
+def test_every_key_stands_in_the_documentation():
+    text = (ROOT / "docs" / "engines.md").read_text()
+    keys = {*machine.Machine.model_fields, *OnTransformers.model_fields, *OnVllm.model_fields}
+    assert [key for key in keys if f"`{key}`" not in text] == []

@@ -216,7 +216,7 @@ class VllmHost:
             self._folder = weights.folder
 
     def _anew(self, weights: Weights, rank: int, why: str) -> None:
-        print(f"note: {self.name}: a new engine is started: {why}", flush=True)
+        print(f"note: {self.name}: a new engine is needed: {why}", flush=True)
         self.close()
         self._start(weights.folder, rank)
 
@@ -248,6 +248,7 @@ class VllmHost:
             **room,
         )
         self._folder, self._rank, self._adapters, self._temperature = folder, rank, {}, None
+        print(f"{self.name}: started with {folder}", flush=True)
 
     def _temper(self, temperature: float) -> None:
         if temperature != self._temperature:
