@@ -57,7 +57,7 @@ def models(tmp_path_factory) -> Models:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.03 * torch.randn(parameter.shape, generator=rng)
-    model.save_pretrained(folder / "other")
+    model.save_pretrained(str(folder / "other"))
     tokenizer.save_pretrained(folder / "other")
     for seed, name in enumerate(("adapter", "adapter_too")):
         adapt(folder / name, seed)
@@ -81,7 +81,7 @@ def adapt(folder: Path, seed: int) -> None:
         for name, parameter in adapted.named_parameters():
             if "lora_" in name:
                 parameter.normal_(0.0, 0.1, generator=rng)
-    adapted.save_pretrained(folder)
+    adapted.save_pretrained(str(folder))
 
 
 @pytest.fixture(scope="module", params=ENGINES)

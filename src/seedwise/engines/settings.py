@@ -19,7 +19,7 @@ class OnTransformers(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     engine: Literal["transformers"] = "transformers"
-    python: str | None = Field(None, min_length=1)
+    python: str | None = Field(default=None, min_length=1)
 
 
 class OnVllm(BaseModel):
@@ -35,11 +35,11 @@ class OnVllm(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     engine: Literal["vllm"]
-    python: str | None = Field(None, min_length=1)
-    tensor_parallel: int = Field(1, ge=1)
-    memory_share: float = Field(0.9, gt=0, le=1)
+    python: str | None = Field(default=None, min_length=1)
+    tensor_parallel: int = Field(default=1, ge=1)
+    memory_share: float = Field(default=0.9, gt=0, le=1)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    max_length: int | None = Field(None, ge=2)
+    max_length: int | None = Field(default=None, ge=2)
     enforce_eager: bool = False
 
 
