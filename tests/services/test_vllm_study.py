@@ -21,7 +21,7 @@ STUDY = ROOT / "config" / "smoke.yaml"
 VLLM = "vllm 0.31.0 cpu float32"
 MACHINE = f"""
 sample: {{engine: vllm, python: {sys.executable}, memory_share: 0.15, enforce_eager: true}}
-resample: {{engine: vllm, memory_share: 0.15, enforce_eager: true}}
+resample: {{engine: vllm, python: {sys.executable}, memory_share: 0.15, enforce_eager: true}}
 """
 
 pytestmark = [pytest.mark.service, pytest.mark.timeout(1500)]
