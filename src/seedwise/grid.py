@@ -278,7 +278,7 @@ def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
         data = data_name(study, spec, None)
     except TaskError as error:
         raise StudyError(f"{path}: train_data: {error}") from None
-    spoken = spec.model_dump(mode="json", include={"template", "chat_template", "stop"})
+    spoken = spec.model_dump(mode="json", include={"template", "chat_template", "thinking", "stop"})
     return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seedwise import layout as layouts
-from seedwise import tables
+from seedwise import stages, tables
 from seedwise.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -61,11 +61,12 @@ def run_of(study: Layout) -> str:
 
 
 def test_every_sample_names_the_engine(study: Layout):
-    for benchmark, path in study.samples(run_of(study)).items():
-        samples = tables.read(tables.SAMPLES, path)
+    name = run_of(study)
+    for label in study.samples(name):
+        samples = stages.samples_of(study, name, label)
         assert set(samples["engine"]) == {VLLM}
         # 8 problems x 8 samples, or 6 x 4, at each of two checkpoints
-        assert len(samples) == 2 * {"same": 64, "longer": 24}[benchmark]
+        assert len(samples) == 2 * {"same": 64, "longer": 24}[label]
         assert set(samples["step"]) == {2, 4}
 
 

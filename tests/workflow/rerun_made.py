@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from seedwise import tables
+from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.identity import file_digest
 from seedwise.layout import Layout
@@ -77,14 +80,20 @@ def sources(layout: Layout) -> None:
         record(layout.model(name) / "files.json", {"sha256": {"model.safetensors": digest}})
 
 
+def draw(wanted: store.Wanted, first: int, stop: int) -> None:
+    """Parts of the store with samples ``first`` to ``stop`` - 1 of one problem."""
+    told = {"benchmark": wanted.label, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
+    for step in wanted.steps:
+        rows = [{**told, "step": step, "problem": "p0", "sample": k} for k in range(first, stop)]
+        store.write(wanted.folder, store.Part(step, first, stop), pd.DataFrame(rows))
+
+
 def evaluate(layout: Layout, subject: str) -> None:
-    """Samples, scores and continuations of one answer."""
+    """Every wanted sample of one problem, scores of one answer, and continuations."""
     where = {"step": 0, "benchmark": "same", "problem": "p0", "sample": 0}
-    drawn = {**where, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
-    for path in layout.samples(subject).values():
-        tables.write(tables.SAMPLES, [drawn], path)
-    digests = {path.name: file_digest(path) for path in layout.samples(subject).values()}
-    record(layout.sampled(subject), digests)
+    for wanted in layout.samples(subject).values():
+        draw(wanted, 0, wanted.n)
+    record(layout.sampled(subject), store.record(layout.samples(subject).values()))
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
     if path := layout.continuations(subject):

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import re
 
-import pandas as pd
 import pytest
 from rerun_made import finish, layout_of
 from study_file import changed
 
 from seedwise import tables
 from seedwise.conclude import facts, sampling_engine
+from seedwise.evals import store
 from seedwise.layout import Layout
 from seedwise.stages import StageError
 
 
 @pytest.fixture
 def study(tmp_path) -> Layout:
-    """Six runs and the base, one benchmark: seven files of samples, all by engine ``e``."""
+    """Six runs and the base, one benchmark, all sampled by engine ``e``."""
     layout = layout_of(changed(), tmp_path)
     finish(layout)
     return layout
 
 
-def drawn_by(engine: str, layout: Layout, subject: str, *, beside: bool = False) -> None:
-    """Let a subject's one sample come from another engine, or a second sample beside it."""
-    (path,) = layout.samples(subject).values()
-    samples = tables.read(tables.SAMPLES, path)
-    other = samples.assign(engine=engine)
-    tables.write(tables.SAMPLES, pd.concat([samples, other.assign(sample=1)]) if beside else other, path)
+def drawn_by(engine: str, layout: Layout, subject: str, *, from_step: int = 0) -> None:
+    """Let the parts of a subject's samples, from a step on, come from another engine."""
+    (wanted,) = layout.samples(subject).values()
+    for part in store.listed(wanted.folder):
+        if part.step >= from_step:
+            store.write(wanted.folder, part, store.part_of(wanted.folder / part.file).assign(engine=engine))
 
 
 def test_one_engine_is_printed_beside_the_tables(study: Layout):
@@ -53,8 +53,8 @@ def test_the_untrained_model_counts_too(study: Layout):
         facts(study)
 
 
-def test_one_file_that_was_begun_by_one_and_ended_by_another_is_refused(study: Layout):
-    drawn_by("other 1.0", study, next(iter(study.grid.runs)), beside=True)
+def test_a_run_that_was_begun_by_one_and_ended_by_another_is_refused(study: Layout):
+    drawn_by("other 1.0", study, next(iter(study.grid.runs)), from_step=4)  # its checkpoints are 2 and 4
     with pytest.raises(StageError, match=r"e \(7, .* \| other 1\.0 \(1, "):
         facts(study)
 

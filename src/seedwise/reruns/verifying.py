@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seedwise import tables
+from seedwise.evals.store import StoreError, recorded_parts
 from seedwise.grid import RUN_NAME
 from seedwise.identity import file_digest
 from seedwise.layout import Layout
@@ -124,6 +125,11 @@ def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
     if record.exists():
         content, fault = _record(record)
         yield from [fault] if fault else _digests(record.parent, content, record.name)
+        for wanted in () if fault else layout.samples(subject).values():
+            try:
+                recorded_parts(wanted, content)
+            except StoreError as error:
+                yield Fault("edited", str(record), f"does not name what its name stands for: {error}")
     made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
     for path, table in made.items():
         if path is not None and path.exists():
