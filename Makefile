@@ -13,7 +13,7 @@ VLLM_STAMP := $(VLLM)/.stamp-$(firstword $(shell cat envs/cpu-vllm.lock pyprojec
 IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env env-vllm study test test-vllm test-survival check bench ui
+.PHONY: env env-vllm study test test-vllm test-survival test-services check bench ui
 
 env: $(STAMP)
 
@@ -44,11 +44,15 @@ test: env
 
 # Both engines by one contract, and a study sampled by vLLM.
 test-vllm: env-vllm
-	$(IN_VLLM) pytest -m service tests/services/test_engine_contract.py tests/services/test_vllm_study.py
+	$(IN_VLLM) pytest -m service tests/serving
 
 # Kills at 20 random moments and injected faults.
 test-survival: env
 	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m slow_survival tests/survival
+
+# A real MLflow server on 127.0.0.1.
+test-services: env
+	$(IN_ENV) pytest -m service tests/services
 
 check: env
 	$(IN_ENV) ruff check .
@@ -65,4 +69,4 @@ bench: env
 
 ui: env
 	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }
-	$(IN_ENV) mlflow ui --backend-store-uri sqlite:///results/mlflow.db --host 127.0.0.1 --port 5000
+	$(IN_ENV) MLFLOW_DISABLE_TELEMETRY=true mlflow ui --backend-store-uri sqlite:///results/mlflow.db --host 127.0.0.1 --port 5000 --workers 1

@@ -26,6 +26,8 @@ TRAINING = ("trainer.run", *GRADER, *MODELS)
 SAMPLING = ("evals.samples", "engines.transformers", *MODELS)
 FORCING = ("evals.budget", *SAMPLING)
 SCORING = ("evals.scores", *GRADER)
+MEASURING = ("evals.metrics", "evals.scorers")
+COMPARING_ANSWERS = ("evals.metrics_same", *GRADER)  # asked only where a study wants math-verify to compare answers
 RESAMPLING = ("evals.continuations", *SAMPLING, *SCORING)
 ANALYSIS = ("report.build:analyse", "evals.resampling")
 RENDERING = ("report.build",)
@@ -41,6 +43,8 @@ APART = (
     "layout",
     "tables",
     "trainer.tracking",
+    "trainer.mirror",
+    "trainer.live",
     "trainer.passing",
     "trainer.journal",
     "trainer.lease",

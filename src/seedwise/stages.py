@@ -10,10 +10,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import behaviour, retention, tables
+from seedwise import behaviour, retention, tables, tracked
 from seedwise.engines.settings import EngineSettings, OnTransformers
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from seedwise.engines.base import ReadingEngine, Sampling
     from seedwise.engines.serving import Host
     from seedwise.evals.filling import Filled
+    from seedwise.evals.metrics import Measures
     from seedwise.grading.pool import Grader
 
 
@@ -59,7 +61,7 @@ def data(layout: Layout, name: str) -> None:
 
 @in_one_line
 def base(layout: Layout, name: str) -> None:
-    """Write the folder of an untrained model, and a record of its files with their digests."""
+    """Write the folder of an untrained model, and a record of its files with their digests; begin the mirror."""
     from seedwise.trainer.imports import quick
 
     with quick():
@@ -71,6 +73,7 @@ def base(layout: Layout, name: str) -> None:
         path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")
     }
     write_record(folder / "files.json", {"backbone": layout.grid.models[name].model_dump(mode="json"), "sha256": files})
+    tracked.begin(layout)
 
 
 @in_one_line
@@ -90,15 +93,17 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
         "accepted": ledger.resting(ledger.training(run.algorithm)),
         "git_commit": _git_commit(),
     }
-    trainer.train(
-        run,
-        model_folder=layout.model(run.base),
-        problems=tables.read(tables.PROBLEMS, layout.problems(run.data)),
-        out=layout.run(name),
-        work=work.absolute() / name,
-        spec=spec,
-        give_up=give_up,
-    )
+    with tracked.live(layout, name, spec) as live:
+        trainer.train(
+            run,
+            model_folder=layout.model(run.base),
+            problems=tables.read(tables.PROBLEMS, layout.problems(run.data)),
+            out=layout.run(name),
+            work=work.absolute() / name,
+            spec=spec,
+            give_up=give_up,
+            live=live,
+        )
     if run.init_from in layout.grid.runs:
         retention.settle(layout, run.init_from)
 
@@ -261,6 +266,50 @@ def score(layout: Layout, subject: str) -> None:
             problems = tables.read(tables.PROBLEMS, layout.problems(names[wanted.benchmark]))
             frames.append(grade(samples_of(layout, subject, label), problems, grader))
     tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), layout.scores(subject))
+
+
+@in_one_line
+def measure(layout: Layout, subject: str) -> None:
+    """What the samples of a subject say beside their scores: every metric of every checkpoint and benchmark."""
+    import pandas as pd
+
+    from seedwise.evals.metrics import metrics
+
+    base = tables.read(tables.SCORES, layout.measured_from(subject)[-1])
+    scores = tables.read(tables.SCORES, layout.scores(subject))
+    with _measures(layout) as wanted:
+        frames = [
+            metrics(samples_of(layout, subject, name), scores[scores["benchmark"] == name], base, wanted)
+            for name in layout.benchmarks(subject)
+        ]
+    tables.write(tables.MEASURES, pd.concat(frames, ignore_index=True), layout.measures(subject))
+
+
+@contextmanager
+def _measures(layout: Layout) -> Iterator[Measures]:
+    """What the study wants measured; a grader is there while it compares answers."""
+    from seedwise.evals.metrics import Measures
+    from seedwise.evals.scorers import SCORERS
+
+    study = layout.grid.study
+    wanted = study.metrics
+    measures = Measures(
+        words=wanted.markers,
+        pass_ks=wanted.pass_k,
+        majority_ks=wanted.majority_k,
+        best_ks=wanted.best_k,
+        budgets=wanted.within(study.evaluate.max_tokens),
+        edges=wanted.bands,
+        hard_below=wanted.hard_below,
+        scorers={name: SCORERS[name] for name in wanted.best_of},
+    )
+    if wanted.same_answer == "text":
+        yield measures
+        return
+    from seedwise.evals.metrics_same import by_verifier
+
+    with _grader(layout) as grader:
+        yield replace(measures, same=by_verifier(grader))
 
 
 @in_one_line

@@ -50,6 +50,7 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
     sample.write_bytes(sample.read_bytes() + b"more")
     lost.unlink()
     layout.scores(name).write_bytes(layout.scores(name).read_bytes()[:100])  # a copy that was cut off
+    layout.measures(name).write_bytes(layout.measures(name).read_bytes()[:100])
     (model,) = layout.grid.models
     (layout.model(model) / "model.safetensors").write_bytes(b"")
     layout.report.unlink()
@@ -63,6 +64,7 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
             ("edited", f"{place}/samples/{sample.parent.name}/{sample.name}"),
             ("missing", f"{place}/samples/{lost.parent.name}/{lost.name}"),
             ("edited", f"{place}/evals/{layout.scores(name).parent.name}/scores.parquet"),
+            ("edited", f"{place}/measures/{layout.measures(name).name}"),
             ("missing", "tiny/report.html"),
         ]
     )

@@ -69,6 +69,14 @@ def score(subject: str, study: StudyFile = DEFAULT) -> None:
 
 
 @app.command()
+def measure(subject: str, study: StudyFile = DEFAULT) -> None:
+    """Measure the samples of a run (or a base) beside their scores: docs/metrics.md."""
+    from seedwise import stages
+
+    stages.measure(_holding(study, subject), subject)
+
+
+@app.command()
 def resample(subject: str, study: StudyFile = DEFAULT, machine: MachineFile = None) -> None:
     """Continue responses from before windows of high and low entropy."""
     engine = machines.engine(machine, "resample")  # before anything heavy: it may be another Python's to do

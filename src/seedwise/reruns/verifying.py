@@ -120,7 +120,7 @@ def _readable(table: tables.Table, path: Path) -> Iterator[Fault]:
 
 
 def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
-    """Samples against their record; scores and continuations by their columns."""
+    """Samples against their record; scores, continuations and measures by their columns."""
     record = layout.sampled(subject)
     if record.exists():
         content, fault = _record(record)
@@ -131,6 +131,7 @@ def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
             except StoreError as error:
                 yield Fault("edited", str(record), f"does not name what its name stands for: {error}")
     made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
+    made |= {layout.measures(subject): tables.MEASURES}
     for path, table in made.items():
         if path is not None and path.exists():
             yield from _readable(table, path)

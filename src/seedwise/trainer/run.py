@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from seedwise.study import Run
+    from seedwise.trainer.live import Live
 
 PACKAGES = ("torch", "trl", "transformers", "peft", "accelerate", "numpy")
 
@@ -65,6 +66,7 @@ def train(
     spec: dict,
     workers: int = 1,
     give_up: str | None = None,
+    live: Live | None = None,
 ) -> None:
     """Train one run and publish it under ``out``; a run that is published already is left alone.
 
@@ -72,7 +74,7 @@ def train(
     last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
     with the stack beside it.  workers: grading processes.  give_up: why it takes no further step: it counts as
-    stopped with the weights of its last state, or those it started from.
+    stopped with the weights of its last state, or those it started from.  live: told of every step as it ends.
     Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
@@ -96,6 +98,8 @@ def train(
         trainer = build(run, model_folder, problems, grader, scratch, device, state, start)
         watch = Watch(trainer, run, out, work, held, give_up)
         trainer.add_callback(watch)
+        if live is not None and held is not None:
+            trainer.add_callback(live.of(trainer.records))
         stopped = None
         with listening(watch):
             try:
