@@ -211,7 +211,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
             f"{' | '.join(sorted(stacks))}: train them again on one"
         )
-    shared = stacks.pop()
+    shared = {**json.loads(stacks.pop()), "sampling engine": sampling_engine(layout)}
     train = study.train
     return {
         "study": study.study,
@@ -226,7 +226,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         ),
         "cautions": layout.cautions,
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
-        "versions": {key: str(value) for key, value in json.loads(shared).items()},
+        "versions": {key: str(value) for key, value in shared.items()},
         "settings": {
             "models": ", ".join(study.models),
             "training problems": f"{len(tables.read(tables.PROBLEMS, _any_data(layout)))} from {study.train_data.task}",
@@ -252,6 +252,28 @@ def _any_data(layout: Layout) -> Path:
 def _stack(layout: Layout, name: str) -> dict[str, Any]:
     """Versions and device a run was trained with, from its spec.json."""
     return json.loads((layout.run(name) / "spec.json").read_text())["stack"]
+
+
+def sampling_engine(layout: Layout) -> str:
+    """The engine that drew every sample, with its version.  Raises StageError where there are several."""
+    from seedwise.evals import store
+
+    found: dict[str, set[str]] = {}
+    for name in evaluated(layout):
+        recorded = json.loads(layout.sampled(name).read_text())
+        for wanted in layout.samples(name).values():
+            for part, _ in store.recorded_parts(wanted, recorded):
+                for engine in tables.distinct(tables.SAMPLES, wanted.folder / part.file, "engine"):
+                    found.setdefault(engine, set()).add(name)
+    if len(found) > 1:
+        study = layout.grid.study.study
+        shown = " | ".join(f"{engine} ({len(of)}, e.g. {min(of)})" for engine, of in sorted(found.items()))
+        raise StageError(
+            f"{study}: its samples come from {len(found)} engines, which may not share a table: {shown}: remove "
+            f"samples, evals and resample in results/runs/<each of one>, and results/{study}/analysis, and run "
+            "snakemake with the other's machine file"
+        )
+    return next(iter(found), "none")
 
 
 def _answers(layout: Layout) -> pd.DataFrame:

@@ -688,6 +688,16 @@ def read(table: Table, path: str | Path) -> pd.DataFrame:
     return frame
 
 
+def distinct(table: Table, path: str | Path, column: str) -> list[str]:
+    """The different values of a column, sorted; the other columns are not read.  Raises TableError as ``read``."""
+    try:
+        return sorted(pc.unique(pq.read_table(path, columns=[column])[column]).to_pylist())
+    except FileNotFoundError:
+        raise TableError(f"{path}: no such {table.name} file; run the stage that makes it") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TableError(f"{path}: not a readable {table.name} table ({error}); delete it and run again") from None
+
+
 def _checked(table: Table, frame: pd.DataFrame, path: str | Path) -> pa.Table:
     names = [c[0] for c in table.columns]
     missing, unknown = [n for n in names if n not in frame], [n for n in frame if n not in names]
