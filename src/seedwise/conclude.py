@@ -255,7 +255,7 @@ def _stack(layout: Layout, name: str) -> dict[str, Any]:
 
 
 def sampling_engine(layout: Layout) -> str:
-    """The engine that drew every sample, with its version.  Raises StageError where there are several."""
+    """The engine that drew and continued every sample, with its version.  Raises StageError where there are several."""
     from seedwise.evals import store
 
     found: dict[str, set[str]] = {}
@@ -265,6 +265,9 @@ def sampling_engine(layout: Layout) -> str:
             for part, _ in store.recorded_parts(wanted, recorded):
                 for engine in tables.distinct(tables.SAMPLES, wanted.folder / part.file, "engine"):
                     found.setdefault(engine, set()).add(name)
+        if (files := layout.resampling(name)) and files["chosen"].exists():
+            for engine in tables.distinct(tables.CHOSEN, files["chosen"], "engine"):
+                found.setdefault(engine, set()).add(name)
     if len(found) > 1:
         study = layout.grid.study.study
         shown = " | ".join(f"{engine} ({len(of)}, e.g. {min(of)})" for engine, of in sorted(found.items()))

@@ -148,6 +148,7 @@ CHOSEN = Table(
     (
         _req("step", _INT, "checkpoint"),
         _req("benchmark", _STR, ""),
+        _req("engine", _STR, "software and version that read and continued the responses"),
         _req("problems", _INT, "problems of the benchmark"),
         _req("wanted", _INT, "problems asked for"),
         _req("band_low", _FLOAT, "share of correct samples of a problem, at least"),
