@@ -74,14 +74,14 @@ rule sample:
 
 rule score:
     input: lambda wildcards: RUNS[wildcards.run]["sampled"], "results/data/same.parquet"
-    output: "results/runs/{run}/evals/{id}/scores.parquet"
+    output: "results/runs/{run}/evals/{id}/scores.parquet", "results/runs/{run}/evals/{id}/scores.json"
     params: id="{run}"
     log: "results/logs/score/{run}.{id}.log"
     shell: "true"
 
 rule resample:
     input: lambda wildcards: [RUNS[wildcards.run][key] for key in ("weights", "scores", "sampled")]
-    output: "results/runs/{run}/resample/{id}.parquet"
+    output: "results/runs/{run}/resample/{id}.parquet", "results/runs/{run}/resample/{id}.json"
     params: id="{run}"
     log: "results/logs/resample/{run}.{id}.log"
     shell: "true"

@@ -15,7 +15,8 @@ from seedwise.faults import in_one_line
 from seedwise.identity import digest, file_digest
 from seedwise.layout import Layout
 from seedwise.partial import of_what_is_there
-from seedwise.reruns import ledger
+from seedwise.reruns import graders, ledger
+from seedwise.reruns.published import Archive
 from seedwise.stages import StageError, write_record
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             "benchmark problems",
             "streams of one seed between methods",
         ),
-        "cautions": layout.cautions,
+        "cautions": (*layout.cautions, *graders.told(layout, Archive(layout.root / "runs"))),
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
         "versions": {key: str(value) for key, value in json.loads(shared).items()},
         "settings": {
@@ -222,8 +223,8 @@ def facts(layout: Layout) -> dict[str, Any]:
 
 
 def _accepted(layout: Layout) -> dict[str, str]:
-    """The edits held to be neutral that the runs rest on, if there are any."""
-    found = ledger.accepted(run.algorithm for run in layout.grid.runs.values())
+    """The edits held to be neutral that the results rest on, if there are any."""
+    found = ledger.accepted(layout.grid.runs.values())
     return {"accepted edits": "; ".join(f"{key} ({reason})" for key, reason in found.items())} if found else {}
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from seedwise import behaviour
 from seedwise.algos import algorithm as algos
 from seedwise.algos.algorithm import Algorithm
+from seedwise.grading.verify import declared_version
 from seedwise.identity import digest
 from seedwise.models import fingerprint as backbones
 from seedwise.points import AXES, Point, label
@@ -43,12 +44,16 @@ class Problems:
 
 @dataclass(frozen=True)
 class Base:
-    """An untrained backbone as it is spoken to; evaluated once, a row of every table."""
+    """An untrained backbone as it is spoken to; evaluated once, a row of every table.
+
+    data: its training problems.  rewards: their verifier -> its declared version.
+    """
 
     name: str
     folder: str
     model: ModelSpec
     data: str
+    rewards: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,7 @@ def _run(
         "train": train.model_dump(mode="json", exclude=NOT_IN_IDENTITY),
         "grading": study.grading.model_dump(mode="json"),
         "data": base.data,
+        "rewards": base.rewards,
         "behaviour": training_behaviour(algorithm),
         **({"init_from": origin} if origin else {}),
     }
@@ -224,6 +230,7 @@ def _run(
         grading=study.grading,
         data=base.data,
         base=base.folder,
+        rewards=base.rewards,
         init_from=origin,
         lineage=_lineage(spec, train, algorithm),
     )
@@ -279,7 +286,9 @@ def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
     except TaskError as error:
         raise StudyError(f"{path}: train_data: {error}") from None
     spoken = spec.model_dump(mode="json", include={"template", "chat_template", "stop"})
-    return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
+    verifier = study.train_data.verified_by
+    name = f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}"
+    return Base(name, folder, spec, data, {verifier: declared_version(verifier)})
 
 
 def data_name(study: Study, spec: ModelSpec, benchmark: str | None) -> str:

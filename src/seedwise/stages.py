@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from seedwise import behaviour, retention, tables
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
-from seedwise.layout import WORK, Layout
+from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import ledger
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
     spec = {
         "run": run.model_dump(mode="json"),
         "behaviour": training_behaviour(run.algorithm),
-        "covers": sorted(behaviour.of_modules(behaviour.TRAINING)),
+        "covers": sorted(behaviour.of_training()),
         "data_sha256": file_digest(layout.problems(run.data)),
         "accepted": ledger.resting(ledger.training(run.algorithm)),
+        "reward_code": ledger.rewards(run.rewards),
         "git_commit": _git_commit(),
     }
     trainer.train(
@@ -98,6 +99,16 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
     )
     if run.init_from in layout.grid.runs:
         retention.settle(layout, run.init_from)
+
+
+def _evaluated(stage: ledger.Stage, files: Iterable[Path]) -> dict[str, Any]:
+    """What stands beside the files of a stage of evaluation: their digests, and the code that made them."""
+    code = ledger.evaluation(stage)
+    return {
+        "sha256": {path.name: file_digest(path) for path in files},
+        "behaviour": ledger.equated(code, stage=stage),
+        "accepted": ledger.resting(code, stage=stage),
+    }
 
 
 def _git_commit() -> str | None:
@@ -181,7 +192,7 @@ def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
             shutil.rmtree(folder)
             if not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
-    write_record(layout.sampled(subject), {path.name: file_digest(path) for path in wanted.values()})
+    write_record(layout.sampled(subject), _evaluated("sampling", wanted.values()))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)
 
@@ -264,7 +275,9 @@ def score(layout: Layout, subject: str) -> None:
         for benchmark in layout.samples(subject):
             problems = tables.read(tables.PROBLEMS, layout.problems(names[benchmark]))
             frames.append(grade(_samples(layout, subject, benchmark), problems, grader))
-    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), layout.scores(subject))
+    path = layout.scores(subject)
+    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), path)
+    write_record(record_of(path), _evaluated("scoring", [path]))
 
 
 @in_one_line
@@ -291,5 +304,6 @@ def resample(layout: Layout, subject: str) -> None:
             run=subject,
         )
     tables.write(tables.CONTINUATIONS, rows, path)
+    write_record(record_of(path), _evaluated("resampling", [path]))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

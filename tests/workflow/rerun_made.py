@@ -9,7 +9,7 @@ from typing import Any
 from seedwise import tables
 from seedwise.grid import expand
 from seedwise.identity import file_digest
-from seedwise.layout import Layout
+from seedwise.layout import Layout, record_of
 from seedwise.reading import parse
 from seedwise.reruns import ledger
 
@@ -41,13 +41,14 @@ def publish(layout: Layout, name: str, behaviour: dict[str, str] | None = None) 
     steps = range(1, run.train.steps + 1)
     tables.write(tables.METRICS, rows("reward", [step / 10 for step in steps]), folder / "metrics.parquet")
     tables.write(tables.METRICS, rows("step_seconds", [STEP_SECONDS] * len(steps)), folder / "timing.parquet")
-    files = [folder / "metrics.parquet"]
+    files = [folder / name for name in ("metrics.parquet", "timing.parquet", "spec.json")]
     for step in run.train.checkpoints:
         files.append(folder / "checkpoints" / str(step) / "model.safetensors")
         weights(files[-1])
     spec = {
         "run": run.model_dump(mode="json"),
         "behaviour": behaviour or ledger.equated(ledger.training(run.algorithm)),
+        "reward_code": [ledger.rewards(run.rewards)],
         "data_sha256": file_digest(layout.problems(run.data)),
         "stack": {"device": "cpu", "world_size": 1},
     }
@@ -83,12 +84,20 @@ def evaluate(layout: Layout, subject: str) -> None:
     drawn = {**where, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
     for path in layout.samples(subject).values():
         tables.write(tables.SAMPLES, [drawn], path)
-    digests = {path.name: file_digest(path) for path in layout.samples(subject).values()}
-    record(layout.sampled(subject), digests)
+    made(layout.sampled(subject), "sampling", [*layout.samples(subject).values()])
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
+    made(record_of(layout.scores(subject)), "scoring", [layout.scores(subject)])
     if path := layout.continuations(subject):
         tables.write(tables.CONTINUATIONS, [], path)
+        made(record_of(path), "resampling", [path])
+
+
+def made(place: Path, stage: ledger.Stage, files: list[Path]) -> None:
+    """The record beside files of a stage of evaluation."""
+    digests = {path.name: file_digest(path) for path in files}
+    code = ledger.equated(ledger.evaluation(stage), stage=stage)
+    record(place, {"sha256": digests, "behaviour": code, "accepted": []})
 
 
 def conclude(layout: Layout) -> None:

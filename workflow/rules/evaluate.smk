@@ -17,6 +17,7 @@ rule score:
         ancient(scoring_inputs),
     output:
         "results/runs/{run}/evals/{id}/scores.parquet",
+        "results/runs/{run}/evals/{id}/scores.json",
     log:
         "results/logs/score/{run}.{id}.log",
     params:

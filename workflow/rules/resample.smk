@@ -3,6 +3,7 @@ rule resample:
         ancient(resampling_inputs),
     output:
         "results/runs/{run}/resample/{id}.parquet",
+        "results/runs/{run}/resample/{id}.json",
     log:
         "results/logs/resample/{run}.{id}.log",
     params:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seedwise.grid import RUN_NAME
-from seedwise.layout import WORK, Layout
+from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import RerunError
 from seedwise.reruns.estimates import of_bytes, size_of
 from seedwise.reruns.published import Archive
@@ -81,7 +81,7 @@ def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent, *layout.samples(subject).values()}
-            used |= {path for path in [layout.continuations(subject)] if path}
+            used |= {file for path in [layout.continuations(subject)] if path for file in (path, record_of(path))}
     for subject in {name for layout in studies for name in layout.subjects}:
         folder = results / "runs" / subject
         if not folder.is_symlink():
