@@ -30,7 +30,8 @@ ANALYSIS = ("report.build:analyse", "evals.resampling")
 RENDERING = ("report.build",)
 
 # Not followed: parts count one by one (of_parts); a study's values and the declared versions of verifiers are in the
-# identity themselves; tables checks what is written and computes nothing; the tracker only mirrors, the lease only guards.
+# identity themselves; tables checks what is written and computes nothing; the tracker only mirrors, the lease only
+# guards.
 APART = (
     "algos",
     "study",

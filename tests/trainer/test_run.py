@@ -145,7 +145,9 @@ def test_sigterm_saves_a_state_and_says_so(train, make_run, monkeypatch, tmp_pat
     assert all(torch.equal(weight, weights(straight, 4)[name]) for name, weight in weights(out, 4).items())
 
 
-def test_every_grader_that_gave_a_run_its_rewards_is_in_its_record(model_folder, problems, make_run, tmp_path, monkeypatch):
+def test_every_grader_that_gave_a_run_its_rewards_is_in_its_record(
+    model_folder, problems, make_run, tmp_path, monkeypatch
+):
     def train(name, run, code):
         out, work = (tmp_path / folder / name for folder in ("runs", "work"))
         spec = {"run": run.model_dump(mode="json"), "reward_code": code}

@@ -60,7 +60,12 @@ VERSIONS = {
 @pytest.mark.parametrize(
     ("study", "edits", "jobs", "told"),
     [
-        (STUDY, OF_EVERY_VERIFIER, GRADED, "6 of 6 trained runs had rewards of an earlier code of the grader (grading."),
+        (
+            STUDY,
+            OF_EVERY_VERIFIER,
+            GRADED,
+            "6 of 6 trained runs had rewards of an earlier code of the grader (grading.",
+        ),
         (STUDY, OF_MATHS, GRADED, None),  # the rewards are of a verifier that does not take this module
         (BY_MATHS, OF_MATHS, GRADED, "6 of 6 trained runs had rewards of an earlier code of the grader (grading."),
         (STUDY, COMMENT, {}, None),
@@ -132,4 +137,6 @@ def test_rewards_of_a_grader_that_was_not_recorded_are_told_of(edited) -> None:
         del spec["reward_code"]
         record(path, spec)
     (line,) = graders.told(layout, Archive(layout.root / "runs"))
-    assert line.startswith("6 of 6 trained runs had rewards of an earlier code of the grader (which was not recorded")
+    assert line.startswith(
+        "6 of 6 trained runs had rewards of an earlier code of the grader (which was not recorded): if"
+    )

@@ -23,7 +23,10 @@ MODULE, ADDED, PART = "trainer.adapter", "trainer.watch", "seedwise.algos.baseli
 
 
 def write(path: Path, checks: list[str], *entries: Entry) -> Path:
-    content = {"checks": {"every": checks, "evaluation": checks}, "accepted": [entry.model_dump(mode="json") for entry in entries]}
+    content = {
+        "checks": {"every": checks, "evaluation": [*checks]},
+        "accepted": [entry.model_dump(mode="json") for entry in entries],
+    }
     path.write_text(yaml.safe_dump(content))
     return path
 

@@ -122,7 +122,9 @@ class Draft:
         now = ledger.equated(ledger.training(run.algorithm), self.place, more=self.entries)
         near = self.archive.nearest(run, now)
         if near is None:
-            raise RerunError(f"{run.name}: no earlier run of {run.method} at {run.setting}, seed {run.seed}, is published")
+            raise RerunError(
+                f"{run.name}: no earlier run of {run.method} at {run.setting}, seed {run.seed}, is published"
+            )
         nearest, changed = near
         if other := [change for change in changed if not change.key.startswith(CODE)]:
             raise RerunError(

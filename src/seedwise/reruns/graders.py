@@ -38,21 +38,21 @@ def edits(
     return [changed for changed in found if changed]
 
 
-def told(layout: Layout, archive: Archive, only: str | None = None) -> Iterator[str]:
+def told(layout: Layout, archive: Archive, only: str | None = None, place: Path = PLACE) -> Iterator[str]:
     """One line, where there are such runs: how many, what of the grader changed, and how to train them again.
 
     only: of one run.
     """
     trained = [name for name in layout.grid.runs if only in (None, name) and name in archive]
-    found = {name: edits(archive, name, layout.grid.runs[name]) for name in trained}
+    found = {name: edits(archive, name, layout.grid.runs[name], place) for name in trained}
     earlier = [name for name in trained if found[name] or not codes(archive, name)]
     if not earlier:
         return
     changed = sorted({change.key.removeprefix(CODE) for name in earlier for each in found[name] for change in each})
-    verifiers = sorted({verifier for name in earlier for verifier in layout.grid.runs[name].rewards})
-    kinds = " and ".join(sorted({verifier.partition(":")[0] for verifier in verifiers}))
+    what = f"{', '.join(changed)} changed since" if changed else "which was not recorded"
+    kinds = {verifier.partition(":")[0] for name in earlier for verifier in layout.grid.runs[name].rewards}
     yield (
-        f"{len(earlier)} of {len(trained)} trained runs had rewards of an earlier code of the grader "
-        f"({f'{", ".join(changed)} changed since' if changed else 'which was not recorded'}): if rewards differ, raise the version of "
-        f"{kinds} in grading/versions.py and they are trained again; if not, seedwise accept --stage rewards"
+        f"{len(earlier)} of {len(trained)} trained runs had rewards of an earlier code of the grader ({what}): if "
+        f"rewards differ, raise the version of {' and '.join(sorted(kinds))} in grading/versions.py and they are "
+        "trained again; if not, seedwise accept --stage rewards"
     )

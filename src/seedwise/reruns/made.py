@@ -38,5 +38,3 @@ def _codes(place: Path, stage: Stage) -> Iterator[dict[str, str]]:
             continue
         if isinstance(record, Mapping) and isinstance(code := record.get("behaviour"), dict):
             yield code
-
-

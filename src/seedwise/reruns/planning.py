@@ -48,8 +48,8 @@ class Plan:
         return {stage: found[stage] for stage in STAGES if found[stage]}
 
     def json(self) -> str:
-        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, accepted, rewards,
-        notes."""
+        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, accepted,
+        rewards, notes."""
         training = [job.subject for job in self.jobs if job.stage == "train"]
         runs = [
             {

@@ -72,8 +72,9 @@ def train(
     problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json, state/ (of the
     last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
-    with the stack beside it, and with every ``reward_code`` so far where states tell of others than its own.  workers: grading processes.  give_up: why it takes no further step: it counts as
-    stopped with the weights of its last state, or those it started from.
+    with the stack beside it; of ``reward_code``, the grader's, the list of all that gave rewards up to there.
+    workers: grading processes.  give_up: why it takes no further step: it counts as stopped with the weights of its
+    last state, or those it started from.
     Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
