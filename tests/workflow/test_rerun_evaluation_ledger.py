@@ -203,12 +203,12 @@ def test_why_names_the_module_behind_a_planned_evaluation(before, tmp_path, plac
     assert (reason.kind, reason.text) == ("code", "changed evals.scores")
 
 
-def test_a_stage_that_is_none_is_refused(tmp_path, monkeypatch) -> None:
+def test_the_command_takes_stages_by_name(before, tmp_path, place, monkeypatch) -> None:
+    before({"evals.samples": OLD})
     monkeypatch.chdir(tmp_path)
     Path("study.yaml").write_text(json.dumps(STUDY))
-    done = CliRunner().invoke(
-        cli.app, ["accept", "--all", "--stage", "report", "--reason", "r", "--study", "study.yaml"]
-    )
-    assert str(done.exception) == (
-        "accept: --stage report: unknown: give one of training, rewards, sampling, scoring, resampling"
-    )
+    asked = ["accept", "--all", "--reason", "r", "--study", "study.yaml", "--stage"]
+    refused = CliRunner().invoke(cli.app, [*asked, "report"])
+    assert refused.exit_code == 2 and "'resampling'" in refused.output
+    done = CliRunner().invoke(cli.app, [*asked, "training"])
+    assert done.output == "nothing to accept: nothing is planned for changed code alone\n"

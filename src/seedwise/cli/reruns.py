@@ -9,6 +9,7 @@ import typer
 
 from seedwise import layout as layouts
 from seedwise.cli.app import DEFAULT, AsJson, StudyFile, app, echo
+from seedwise.reruns.ledger import STAGES, Stage
 from seedwise.stages import StageError
 
 
@@ -96,22 +97,15 @@ def accept(
     run: Annotated[str | None, typer.Argument(help="a run or base, or a beginning no other has")] = None,
     every: Annotated[bool, typer.Option("--all", help="everything that is planned for changed code alone")] = False,
     reason: Annotated[str, typer.Option(help="why the edit changes no result")] = "",
-    stage: Annotated[
-        list[str] | None, typer.Option(help="only results of this stage, may be repeated; default: of every stage")
-    ] = None,
+    stage: Annotated[Stage | None, typer.Option(help="only results of this stage; default: of every stage")] = None,
     study: StudyFile = DEFAULT,
 ) -> None:
-    """Hold an edit of code to be neutral: results made before it stay valid, once the checks have passed.
-
-    Stages are training, rewards, sampling, scoring and resampling.
-    """
-    from seedwise.reruns import accepting, ledger, planning
+    """Hold an edit of code to be neutral: results made before it stay valid, once the checks have passed."""
+    from seedwise.reruns import accepting, planning
 
     layout = layouts.read(study)
     if (run is None) != every:
         raise StageError("accept: name one run, or --all")
-    if unknown := sorted(set(stage or ()) - set(ledger.STAGES)):
-        raise StageError(f"accept: --stage {unknown[0]}: unknown: give one of {', '.join(ledger.STAGES)}")
-    stages = [known for known in ledger.STAGES if not stage or known in stage]
+    stages = [stage] if stage else STAGES
     names = [planning.subject(layout, run)] if run else accepting.candidates(layout, stages)
     echo(accepting.lines(accepting.accept(layout, names, reason, stages=stages)))
