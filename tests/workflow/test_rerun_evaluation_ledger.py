@@ -113,7 +113,7 @@ def test_only_the_stages_that_are_named_are_accepted(before, tmp_path, place) ->
     assert planned(after) == {"train", "sample", "score", "resample", "analyse", "report", "track"}
     assert [job.stage for job in jobs.planned(after) if job.subject == base] == ["resample"]
     run = next(iter(after.grid.runs))
-    with pytest.raises(RerunError, match=f"{run}: made with the code as it is: there is nothing to accept"):
+    with pytest.raises(RerunError, match=f"{run}: nothing to accept: it, or most"):
         accepting.accept(after, [run], "why", place, stages=["sampling"])
 
 
@@ -168,6 +168,17 @@ def test_of_several_codes_that_of_the_most_subjects_counts(before, tmp_path, pla
     written = accepting.accept(edited, edited.subjects, "why", place)
     assert {item.changes["evals.samples"].old for item in written} == {OLD}
     assert planned(layout_of(STUDY, tmp_path)) == set()
+
+
+def test_what_most_have_by_the_present_code_is_not_given_up_for_the_rest(before, tmp_path, place) -> None:
+    before({"evals.samples": OLD})
+    edited = layout_of(STUDY, tmp_path)
+    for name in edited.subjects[:4]:  # of seven
+        evaluate(edited, name)
+    last = edited.subjects[-1]
+    assert accepting.candidates(edited, place=place) == []
+    with pytest.raises(RerunError, match=f"{last}: nothing to accept: it, or most of what is there, was made by the"):
+        accepting.accept(edited, [last], "why", place)
 
 
 def test_an_entry_applies_to_its_stage_alone(tmp_path) -> None:

@@ -41,7 +41,7 @@ def accept(
     needing = draft.trained(names, stages)
     needing |= draft.evaluated(names, stages)
     if idle := [name for name in names if name not in needing]:
-        raise RerunError(f"{idle[0]}: made with the code as it is: there is nothing to accept")
+        raise RerunError(f"{idle[0]}: nothing to accept: it, or most of what is there, was made by the code as it is")
     if draft.entries:
         checks = ledger.read(place).checks
         _check(checks.every)
@@ -98,23 +98,25 @@ class Draft:
         return needing
 
     def evaluated(self, names: Collection[str], stages: Collection[Stage]) -> set[str]:
-        """Add what puts samples, scores and continuations in place; returns whom that concerns.
+        """Add what puts samples, scores and continuations in place; returns which of ``names`` that concerns.
 
-        A stage has one code for all subjects: where they were made by several, it is that of the most.
+        A stage has one code for all subjects: where they were made by several, it is that of the most, and none is
+        accepted where that is the present one.
         """
-        then, needing = {name: self._renamed(name) for name in names}, set[str]()
+        subjects, needing = self.layout.subjects, set[str]()
+        then = {name: self._renamed(name) for name in subjects}
         for stage in (stage for stage in ledger.EVALUATION if stage in stages):
             now = ledger.equated(ledger.evaluation(stage), self.place, stage, self.entries)
             then = {name: layout.with_code(stage, now) for name, layout in then.items()}
-            found = {name: made.earlier(then[name], stage, self.published.get(name, name)) for name in names}
-            codes = {digest(code): code for each in found.values() for code in each}
-            if not codes:
-                continue
-            counts = Counter(digest(code) for each in found.values() for code in each)
-            old = codes[counts.most_common(1)[0][0]]
-            self._add(stage, differences({"behaviour": old}, {"behaviour": now}))
-            needing |= {name for name in names if old in found[name]}
-            then = {name: layout.with_code(stage, old) for name, layout in then.items()}
+            found = {name: made.codes(then[name], stage, self.published.get(name, name), now) for name in subjects}
+            counts = Counter({digest(now): 0})  # first, so that of equal numbers the present one counts
+            counts.update(digest(code) for each in found.values() for code in each)
+            most = counts.most_common(1)[0][0]
+            old = next((code for each in found.values() for code in each if digest(code) == most), now)
+            if old != now and any(found[name] for name in names):
+                self._add(stage, differences({"behaviour": old}, {"behaviour": now}))
+                needing |= {name for name in names if old in found[name]}
+                then = {name: layout.with_code(stage, old) for name, layout in then.items()}
         return needing
 
     def _training(self, run: Run) -> tuple[str, list[Change]]:

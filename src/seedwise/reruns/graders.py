@@ -33,8 +33,9 @@ def edits(
     def as_counted(code: Mapping[str, str]) -> dict[str, dict[str, str]]:
         return {CODE.removesuffix("."): ledger.equated(code, place, "rewards", added)}
 
-    now = as_counted(ledger.rewards(run.rewards))
-    found = (tuple(differences(as_counted(code), now)) for code in codes(archive, name))
+    now = ledger.rewards(run.rewards)
+    others = [code for code in codes(archive, name) if code != now]
+    found = (tuple(differences(as_counted(code), as_counted(now))) for code in others)
     return [changed for changed in found if changed]
 
 

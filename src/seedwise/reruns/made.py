@@ -18,23 +18,32 @@ def result(layout: Layout, stage: Stage, subject: str) -> Path | None:
     return layout.scores(subject) if stage == "scoring" else layout.continuations(subject)
 
 
-def earlier(layout: Layout, stage: Stage, subject: str) -> list[dict[str, str]]:
+def codes(layout: Layout, stage: Stage, subject: str, now: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The codes by which a stage was done with the same settings, on the same files: the present one, or earlier ones.
+
+    now: the code of ``layout``.  None where it was never done, or is not wanted.
+    """
+    path = result(layout, stage, subject)
+    return [now] if path is not None and path.exists() else earlier(layout, stage, subject)
+
+
+def earlier(layout: Layout, stage: Stage, subject: str) -> list[Mapping[str, str]]:
     """The codes by which a stage that is not done was done before with the same settings, on the same files."""
-    now = result(layout, stage, subject)
-    if now is None or now.exists():
+    path = result(layout, stage, subject)
+    if path is None or path.exists():
         return []
     place = layout.run(subject) / {"sampling": "samples", "scoring": "evals", "resampling": "resample"}[stage]
-    found = {digest(code): code for code in _codes(place, stage)}
+    found = {digest(code): code for code in _recorded(place, stage)}
     there = ((code, result(layout.with_code(stage, code), stage, subject)) for code in found.values())
     return [code for code, path in there if path is not None and path.exists()]
 
 
-def _codes(place: Path, stage: Stage) -> Iterator[dict[str, str]]:
+def _recorded(place: Path, stage: Stage) -> Iterator[Mapping[str, str]]:
     """The codes in the records of a folder, those of accepted edits put back; a damaged record has none."""
     for path in sorted(place.glob("*/scores.json" if stage == "scoring" else "*.json")):
         try:
             record = json.loads(path.read_text())
         except ValueError:
             continue
-        if isinstance(record, Mapping) and isinstance(code := record.get("behaviour"), dict):
+        if isinstance(record, Mapping) and isinstance(code := record.get("behaviour"), Mapping):
             yield code
