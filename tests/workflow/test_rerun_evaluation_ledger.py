@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from seedwise.reruns.ledger import Stage
 from seedwise.reruns.published import Archive
 
 ENGINE, FRAMES, GRADER = "engines.transformers", "evals.frames", "grading.pool"
+ROOT = Path(__file__).parents[2]
 Before = Callable[[dict[str, str]], Layout]
 
 
@@ -223,3 +228,29 @@ def test_the_command_takes_stages_by_name(before, tmp_path, place, monkeypatch) 
     assert refused.exit_code == 2 and "'resampling'" in refused.output
     done = CliRunner().invoke(cli.app, [*asked, "training"])
     assert done.output == "nothing to accept: nothing is planned for changed code alone\n"
+
+
+def test_a_real_edit_of_a_copied_tree_is_accepted_by_the_command(tmp_path) -> None:
+    finish(layout_of(STUDY, tmp_path))
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("evals/samples.py", "grading/pool.py"):
+        with (source / "seedwise" / file).open("a") as edited:
+            edited.write("\nEXTRA = 1\n")
+    write(source / "seedwise/reruns/neutral.yaml", PASS)
+    (tmp_path / "study.yaml").write_text(json.dumps(STUDY))
+
+    def seedwise(*arguments: str) -> str:
+        command = [sys.executable, "-m", "seedwise.cli", *arguments, "--study", "study.yaml"]
+        environment = os.environ | {"PYTHONPATH": str(source)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    said = seedwise("accept", "--all", "--reason", "a constant nobody reads").splitlines()
+    assert [line.split(": ")[1:3] for line in said[:-1]] == [
+        ["rewards", "grading.pool"],
+        ["sampling", "evals.samples"],
+        ["scoring", "grading.pool"],
+        ["resampling", "evals.samples, grading.pool"],
+    ]
+    plan = json.loads(seedwise("plan", "--json"))
+    assert (plan["jobs"], plan["rewards"], len(plan["accepted"])) == ({}, [], 4)
