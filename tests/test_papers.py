@@ -139,7 +139,8 @@ def outputs() -> set[str]:
     found |= {f"results/<>/analysis/{name}.parquet" for name in _FILES}
     layout = Layout(grid.expand(parse(STUDY)))
     run = next(iter(layout.grid.runs))
-    return found | {path.with_stem("<>").as_posix().replace(run, "<>") for path in layout.samples(run).values()}
+    places = {each.folder.with_name("<>") / "<>.parquet" for each in layout.samples(run).values()}
+    return found | {path.as_posix().replace(run, "<>") for path in places}
 
 
 def unread(item: Item) -> Iterator[str]:

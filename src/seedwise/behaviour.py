@@ -24,6 +24,7 @@ MODELS = ("models.load", "models.prompts")
 GRADER = ("grading.pool", "grading.worker")  # the worker is started by name
 TRAINING = ("trainer.run", *MODELS)
 SAMPLING = ("evals.samples", "engines.transformers", *MODELS)
+FORCING = ("evals.budget", *SAMPLING)
 SCORING = ("evals.scores", *GRADER)
 RESAMPLING = ("evals.continuations", *SAMPLING, *SCORING)
 ANALYSIS = ("report.build:analyse", "evals.resampling")

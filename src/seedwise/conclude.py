@@ -17,7 +17,7 @@ from seedwise.layout import Layout
 from seedwise.partial import of_what_is_there
 from seedwise.reruns import graders, ledger
 from seedwise.reruns.published import Archive
-from seedwise.stages import StageError, write_record
+from seedwise.stages import StageError, samples_of, write_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
         path = layout.continuations(row["run"])
         if path is not None and path.exists():
             windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
-    scores = pd.concat(counted, ignore_index=True)
+    scores, forced = _apart(layout, pd.concat(counted, ignore_index=True))
     compare(
         runs,
         scores,
@@ -76,9 +76,26 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
         look=looks.record(layout.looks, sight(layout, scores), datetime.now(UTC)),
         metrics=_training(layout),
         stops=_stops(layout, runs),
+        forced=forced,
         **({} if simulations is None else {"simulations": simulations}),
     )
     _mark(layout, "analysis", (layout.folder / "analysis").glob("*.parquet"))
+
+
+def _apart(layout: Layout, counts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """COUNTS of the benchmarks, which are compared; and of forced continuations, with their number in a column."""
+    import pandas as pd
+
+    evaluate = layout.grid.study.evaluate
+    kept = counts[counts["benchmark"].isin(list(evaluate.benchmarks))].reset_index(drop=True)
+    if (forcing := evaluate.forcing) is None:
+        return kept, counts[:0].assign(continuations=0)
+    frames = [
+        counts[counts["benchmark"] == forcing.label(name, j)].assign(benchmark=name, continuations=j)
+        for name in forcing.benchmarks
+        for j in range(forcing.continuations + 1)
+    ]
+    return kept, pd.concat(frames, ignore_index=True)
 
 
 def partial(layout: Layout) -> Path:
@@ -250,9 +267,9 @@ def _answers(layout: Layout) -> pd.DataFrame:
         seen.add(place)
         scores = tables.read(tables.SCORES, layout.scores(name))
         scores = scores[scores["step"] == layout.steps(name)[-1]]
-        for benchmark, path in layout.samples(name).items():
-            problems = tables.read(tables.PROBLEMS, layout.problems(layout.benchmarks(name)[benchmark]))
-            drawn = tables.read(tables.SAMPLES, path).merge(scores[[*key, "verdict", "answer"]], on=key)
+        for benchmark, asked in layout.benchmarks(name).items():
+            problems = tables.read(tables.PROBLEMS, layout.problems(asked))
+            drawn = samples_of(layout, name, benchmark).merge(scores[[*key, "verdict", "answer"]], on=key)
             frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
     return pd.concat(frames, ignore_index=True)
 

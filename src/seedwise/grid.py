@@ -285,7 +285,7 @@ def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
         data = data_name(study, spec, None)
     except TaskError as error:
         raise StudyError(f"{path}: train_data: {error}") from None
-    spoken = spec.model_dump(mode="json", include={"template", "chat_template", "stop"})
+    spoken = spec.model_dump(mode="json", include={"template", "chat_template", "thinking", "stop"})
     verifier = study.train_data.verified_by
     name = f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}"
     return Base(name, folder, spec, data, {verifier: declared_version(verifier)})

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from seedwise import behaviour
+from seedwise.evals.store import Wanted
 from seedwise.grading.verify import declared_version
 from seedwise.grid import Grid, data_name, expand
 from seedwise.identity import digest
@@ -98,7 +99,10 @@ class Layout:
 
     def steps(self, subject: str) -> tuple[int, ...]:
         """Checkpoints evaluated; a base has the one of step 0."""
-        return self.grid.runs[subject].train.checkpoints if subject in self.grid.runs else (0,)
+        if subject not in self.grid.runs:
+            return (0,)
+        every, chosen = self.grid.runs[subject].train.checkpoints, self.grid.study.evaluate.checkpoints
+        return every if chosen == "all" else tuple(step for step in every if step in chosen or step == every[-1])
 
     def benchmarks(self, subject: str) -> dict[str, str]:
         """benchmark -> name of its problems, as the subject's model is asked them."""
@@ -110,15 +114,40 @@ class Layout:
         return self.grid.base_of[runs[subject].model_name] if subject in runs else subject
 
     @cached_property
-    def _names(self) -> dict[str, tuple[dict[str, str], str, str]]:
-        """base -> benchmark -> file of samples; their record; id of their scores."""
-        found = {}
-        for base, asked in self._asked.items():
-            files = {name: f"{name}-{self._sampling_id(name, problems)}.parquet" for name, problems in asked.items()}
-            names = sorted(files.values())
+    def _names(self) -> dict[str, tuple[str, str]]:
+        """base -> record of samples; id of their scores."""
+        found, forcing, checkpoints = {}, self.grid.study.evaluate.forcing, self.grid.study.evaluate.checkpoints
+        for base, labels in self._labels.items():
+            forced = [forcing.checkpoints] if forcing else []
+            names = sorted([folder, n, *([] if j is None else forced)] for _, folder, n, j in labels.values())
             grading = self.grid.study.grading.model_dump(mode="json")
-            content = [names, grading, self._verifiers(asked), self._code["scoring"]]
-            found[base] = files, f"{digest(names)[:8]}.json", digest(content)[:8]
+            names += [] if checkpoints == "all" else [["at", *map(str, checkpoints)]]
+            content = [names, grading, self._verifiers(self._asked[base]), self._code["scoring"]]
+            found[base] = f"{digest(names)[:8]}.json", digest(content)[:8]
+        return found
+
+    @cached_property
+    def _labels(self) -> dict[str, dict[str, tuple[str, str, int, int | None]]]:
+        """base -> label -> benchmark, folder, samples, forced continuations.
+
+        The id of a folder covers the problems, the sampling settings and the sampling code; not how many samples.
+        """
+        evaluate = self.grid.study.evaluate
+        settings = evaluate.model_dump(mode="json", include={"temperature", "top_p", "top_k", "max_tokens"})
+        found: dict[str, dict[str, tuple[str, str, int, int | None]]] = {}
+        for base, asked in self._asked.items():
+            labels = found.setdefault(base, {})
+            for name, problems in asked.items():
+                identity = digest([problems, settings, self._code["sampling"]])[:8]
+                labels[name] = name, f"{name}-{identity}", evaluate.samples_of(name), None
+            if (forcing := evaluate.forcing) is None:
+                continue
+            said = [forcing.budget or evaluate.max_tokens, forcing.word, forcing.end_of_thinking]
+            for name in forcing.benchmarks:
+                identity = digest([asked[name], settings, said, self._code["forcing"]])[:8]
+                for j in range(forcing.continuations + 1):
+                    label = forcing.label(name, j)
+                    labels[label] = name, f"{label}-{identity}", forcing.samples or evaluate.samples_of(name), j
         return found
 
     def _verifiers(self, benchmarks: Iterable[str]) -> dict[str, str]:
@@ -135,18 +164,23 @@ class Layout:
             for name, base in self.grid.bases.items()
         }
 
-    def samples(self, subject: str) -> dict[str, Path]:
-        """benchmark -> file of samples.  The id covers the problems, the sampling settings and the sampling code."""
-        folder = self.run(subject) / "samples"
-        return {name: folder / file for name, file in self._names[self._base(subject)][0].items()}
+    def samples(self, subject: str) -> dict[str, Wanted]:
+        """label -> the samples that the study rests on.  A label is a benchmark, or one with forced continuations."""
+        folder, steps = self.run(subject) / "samples", self.steps(subject)
+        forcing = self.grid.study.evaluate.forcing
+        forced = steps if forcing and forcing.checkpoints == "all" else steps[-1:]
+        return {
+            label: Wanted(label, folder / name, benchmark, steps if j is None else forced, n, j)
+            for label, (benchmark, name, n, j) in self._labels[self._base(subject)].items()
+        }
 
     def sampled(self, subject: str) -> Path:
-        """The record that all samples of a subject are there; the sample files lie beside it and are kept."""
-        return self.run(subject) / "samples" / self._names[self._base(subject)][1]
+        """The record of the samples a study rests on, with digests; the parts lie beside it and are kept."""
+        return self.run(subject) / "samples" / self._names[self._base(subject)][0]
 
     def scores(self, subject: str) -> Path:
         """The verdicts on all samples of a subject."""
-        return self.run(subject) / "evals" / self._names[self._base(subject)][2] / "scores.parquet"
+        return self.run(subject) / "evals" / self._names[self._base(subject)][1] / "scores.parquet"
 
     def continuations(self, subject: str) -> Path | None:
         """File of the continuation experiment, or None where the study leaves the subject out."""
@@ -188,14 +222,13 @@ class Layout:
         """A path as an id sees it: wherever the results lie."""
         return path.relative_to(self.root).as_posix()
 
-    def _sampling_id(self, benchmark: str, problems: str) -> str:
-        evaluate = self.grid.study.evaluate
-        settings = evaluate.model_dump(mode="json", include={"temperature", "top_p", "top_k", "max_tokens"})
-        return digest([problems, settings, evaluate.samples_of(benchmark), self._code["sampling"]])[:8]
-
     @cached_property
     def _code(self) -> dict[str, str]:
-        modules = {"analysis": behaviour.ANALYSIS, "rendering": behaviour.RENDERING}
+        modules = {
+            "forcing": behaviour.FORCING,
+            "analysis": behaviour.ANALYSIS,
+            "rendering": behaviour.RENDERING,
+        }
         found = {stage: digest(behaviour.of_modules(paths)) for stage, paths in modules.items()}
         found |= {stage: digest(ledger.equated(ledger.evaluation(stage), stage=stage)) for stage in ledger.EVALUATION}
         return {**found, **self.code}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from seedwise.engines.base import Engine, Sampling
+    from seedwise.evals.filling import Filled
     from seedwise.grading.pool import Grader
 
 
@@ -101,11 +102,11 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
         retention.settle(layout, run.init_from)
 
 
-def _evaluated(stage: ledger.Stage, files: Iterable[Path]) -> dict[str, Any]:
+def _evaluated(stage: ledger.Stage, digests: Mapping[str, str]) -> dict[str, Any]:
     """What stands beside the files of a stage of evaluation: their digests, and the code that made them."""
     code = ledger.evaluation(stage)
     return {
-        "sha256": {path.name: file_digest(path) for path in files},
+        "sha256": dict(digests),
         "behaviour": ledger.equated(code, stage=stage),
         "accepted": ledger.resting(code, stage=stage),
     }
@@ -168,81 +169,63 @@ def _again(layout: Layout, subject: str) -> str:
 
 @in_one_line
 def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
-    """Sample every checkpoint of a subject on every benchmark: one file per benchmark, made once and kept.
+    """Draw what the store lacks of a subject's samples, checkpoint by checkpoint, and record what the study rests on.
 
-    What is drawn of one checkpoint and benchmark is a part in ``work``; parts that are there are not drawn again.
+    Every part is published as it is drawn, so a sampling that was stopped goes on from there.
     """
+    from seedwise.evals import store
     from seedwise.trainer import lease
 
     wanted = layout.samples(subject)
-    if not all(path.exists() for path in wanted.values()):
+    if any(store.gaps(each, step) for each in wanted.values() for step in each.steps):
         folder = work.absolute() / subject / "samples"
         with lease.hold(folder) as held:
-            files = {benchmark: path for benchmark, path in wanted.items() if not path.exists()}
             for step in layout.steps(subject):
-                places = {benchmark: folder / path.stem / f"{step}.parquet" for benchmark, path in files.items()}
-                missing = {benchmark: place for benchmark, place in places.items() if not _whole(place)}
-                for benchmark, rows in _drawn(layout, subject, step, missing):
+                for each, part, rows in _drawn(layout, subject, step):
                     with held.publishing():
-                        tables.write(tables.SAMPLES, rows, missing[benchmark])
-            for path in files.values():
-                rows = _joined([folder / path.stem / f"{step}.parquet" for step in layout.steps(subject)])
-                with held.publishing():
-                    tables.write(tables.SAMPLES, rows, path)
+                        store.write(each.folder, part, rows)
+                    print(f"{subject}: {each.label}, step {step}: {len(rows)} completions drawn", flush=True)
             shutil.rmtree(folder)
             if not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
-    write_record(layout.sampled(subject), _evaluated("sampling", wanted.values()))
+    write_record(layout.sampled(subject), _evaluated("sampling", store.record(wanted.values())))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)
 
 
-def _joined(parts: list[Path]) -> pd.DataFrame:
-    import pandas as pd
+def _drawn(layout: Layout, subject: str, step: int) -> Iterator[Filled]:
+    """What the store lacks at a checkpoint, one part after the other; nothing is loaded for none."""
+    from seedwise.evals import store
 
-    return pd.concat([tables.read(tables.SAMPLES, part) for part in parts], ignore_index=True)
-
-
-def _whole(part: Path) -> bool:
-    """Whether a part of the samples is there and, or it is said, can be read."""
-    try:
-        tables.read(tables.SAMPLES, part)
-    except tables.TableError as error:
-        if part.exists():
-            print(f"{error}: drawn again", flush=True)
-        return False
-    return True
-
-
-def _drawn(layout: Layout, subject: str, step: int, benchmarks: Collection[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(benchmark, SAMPLES) of a checkpoint, one after the other; nothing is loaded for none."""
-    if not benchmarks:
+    lacking = [each for each in layout.samples(subject).values() if step in each.steps and store.gaps(each, step)]
+    if not lacking:
         return
     engine, tokenizer = _engine(layout, subject, step)
-    from seedwise.evals.samples import sample as draw  # after the engine, whose import is made quick
+    from seedwise.evals.filling import fill  # after the engine, whose import is made quick
 
-    sampling = _sampling(layout, tokenizer, subject)
-    for benchmark in benchmarks:
-        rows = draw(
-            engine,
-            tokenizer,
-            _problems(layout, tokenizer, subject, benchmark),
-            run=subject,
-            step=step,
-            benchmark=benchmark,
-            n=layout.grid.study.evaluate.samples_of(benchmark),
-            sampling=sampling,
-        )
-        yield benchmark, rows
+    yield from fill(
+        engine,
+        tokenizer,
+        lacking,
+        {each.benchmark: _problems(layout, tokenizer, subject, each.benchmark) for each in lacking},
+        run=subject,
+        step=step,
+        sampling=_sampling(layout, tokenizer, subject),
+        forcing=layout.grid.study.evaluate.forcing,
+    )
 
 
-def _samples(layout: Layout, subject: str, benchmark: str) -> pd.DataFrame:
-    """The samples of a benchmark.  Raises StageError where the file is damaged: Snakemake asks for its record alone."""
-    path = layout.samples(subject)[benchmark]
+def samples_of(layout: Layout, subject: str, label: str) -> pd.DataFrame:
+    """The samples of a label that the study rests on, as recorded.
+
+    Raises StageError where a part is gone or damaged: Snakemake asks for their record alone.
+    """
+    from seedwise.evals import store
+
+    record = layout.sampled(subject)
     try:
-        return tables.read(tables.SAMPLES, path)
-    except tables.TableError as error:
-        record = layout.sampled(subject)
+        return store.read(layout.samples(subject)[label], store.recorded(json.loads(record.read_text())))
+    except (tables.TableError, store.StoreError) as error:
         raise StageError(f"{error}; remove {record} with it: its other files are kept") from None
 
 
@@ -265,19 +248,19 @@ def _grader(layout: Layout) -> Iterator[Grader]:
 
 @in_one_line
 def score(layout: Layout, subject: str) -> None:
-    """Grade every sample of a subject."""
+    """Grade every sample of a subject that the study rests on."""
     import pandas as pd
 
     from seedwise.evals.scores import score as grade
 
     names, frames = layout.benchmarks(subject), []
     with _grader(layout) as grader:
-        for benchmark in layout.samples(subject):
-            problems = tables.read(tables.PROBLEMS, layout.problems(names[benchmark]))
-            frames.append(grade(_samples(layout, subject, benchmark), problems, grader))
+        for label, wanted in layout.samples(subject).items():
+            problems = tables.read(tables.PROBLEMS, layout.problems(names[wanted.benchmark]))
+            frames.append(grade(samples_of(layout, subject, label), problems, grader))
     path = layout.scores(subject)
     tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), path)
-    write_record(record_of(path), _evaluated("scoring", [path]))
+    write_record(record_of(path), _evaluated("scoring", {path.name: file_digest(path)}))
 
 
 @in_one_line
@@ -289,7 +272,7 @@ def resample(layout: Layout, subject: str) -> None:
     engine, tokenizer = _engine(layout, subject, step)
     from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
 
-    samples = _samples(layout, subject, benchmark)
+    samples = samples_of(layout, subject, benchmark)
     scores = tables.read(tables.SCORES, layout.scores(subject))
     with _grader(layout) as grader:
         rows = continuations(
@@ -304,6 +287,6 @@ def resample(layout: Layout, subject: str) -> None:
             run=subject,
         )
     tables.write(tables.CONTINUATIONS, rows, path)
-    write_record(record_of(path), _evaluated("resampling", [path]))
+    write_record(record_of(path), _evaluated("resampling", {path.name: file_digest(path)}))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

@@ -79,6 +79,10 @@ class ModelSpec(Settings):
         default=None,
         description="null: the prompt as it is; 'tokenizer': the tokenizer's own chat template; else Jinja text",
     )
+    thinking: bool | None = Field(
+        default=None,
+        description="enable_thinking of the chat template, for models that can do both; null: as the template has it",
+    )
     stop: tuple[str, ...] = Field(
         default=(), description="tokens that end a completion beside the model's own end token"
     )
@@ -89,6 +93,8 @@ class ModelSpec(Settings):
         for key in ("id", "revision", "path", "file"):
             if (getattr(self, key) is not None) != (key in wanted):
                 raise ValueError(f"kind {self.kind} {'needs' if key in wanted else 'takes no'} {key!r}")
+        if self.thinking is not None and self.chat_template is None:
+            raise ValueError("thinking is told by a chat template: give chat_template, or leave thinking out")
         return self
 
 
@@ -167,6 +173,33 @@ class Train(Settings):
         return self
 
 
+class Forcing(Settings):
+    """Budget forcing (s1, arXiv 2501.19393; EAPO, arXiv 2609.33781, figure 6): responses are made to go on.
+
+    Its samples stand under labels of their own, such as ``aime26+wait2``.  They describe: no comparison, no macro
+    average and no example of the report is made from them.
+    """
+
+    benchmarks: tuple[str, ...] = Field(min_length=1, description="on which responses are made to go on")
+    continuations: Count = Field(default=4, description="times; each number from 0 on is scored")
+    budget: Count | None = Field(
+        default=None, description="tokens of a response, the forced ones included; null: evaluate.max_tokens"
+    )
+    word: str = Field(default="Wait", min_length=1, description="what stands in place of the end")
+    end_of_thinking: str | None = Field(
+        default=None,
+        description="one token, e.g. </think>, from which on a response is taken off before it goes on; "
+        "null: its end token alone",
+    )
+    samples: Count | None = Field(default=None, description="per problem; null: as the benchmark")
+    checkpoints: Literal["last", "all"] = "last"
+
+    def label(self, benchmark: str, continuations: int) -> str:
+        """What stands for the benchmark where responses were made to go on so many times: ``aime26+wait2``."""
+        word = re.sub(r"[^A-Za-z0-9]", "", self.word).lower() or "forced"
+        return f"{benchmark}+{word}{continuations}"
+
+
 class Evaluate(Settings):
     """Sampling of every checkpoint on every benchmark, and grading."""
 
@@ -176,9 +209,16 @@ class Evaluate(Settings):
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0
     max_tokens: Count = 96
+    checkpoints: Literal["all"] | tuple[Count, ...] = Field(
+        default="all", description="steps of train.checkpoints that are evaluated; the last one always is"
+    )
+    forcing: Forcing | None = Field(default=None, description="null: no response is made to go on")
 
     @model_validator(mode="after")
     def _samples_for_all(self) -> Evaluate:
+        for name in self.forcing.benchmarks if self.forcing else ():
+            if name not in self.benchmarks:
+                raise ValueError(f"forcing.benchmarks {name!r} is none of {', '.join(self.benchmarks)}")
         if isinstance(self.samples, dict) and set(self.samples) != set(self.benchmarks):
             raise ValueError(
                 f"samples names {sorted(self.samples)}, benchmarks are {sorted(self.benchmarks)}: name each once"
@@ -432,6 +472,18 @@ class Study(Settings):
         if isinstance(seeds, (list, tuple)) and len(set(seeds)) != len(seeds):
             raise ValueError(f"{list(seeds)} names a seed twice")
         return seeds
+
+    @model_validator(mode="after")
+    def _checkpoints_known(self) -> Study:
+        chosen = self.evaluate.checkpoints
+        for step in () if chosen == "all" or "train.checkpoints" in self.axes else chosen:
+            if step not in self.train.checkpoints:
+                raise ValueError(f"evaluate.checkpoints: {step} is none of train.checkpoints {self.train.checkpoints}")
+        if chosen != "all" and self.compare.checkpoint != "last":
+            raise ValueError(
+                f"evaluate.checkpoints: compare.checkpoint {self.compare.checkpoint} needs more than one: write all"
+            )
+        return self
 
     @model_validator(mode="after")
     def _benchmarks_known(self) -> Study:

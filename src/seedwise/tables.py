@@ -474,6 +474,28 @@ RESAMPLING = Table(
     ("model", "setting", "method", "outcome", "quantity"),
 )
 
+FORCING = Table(
+    "forcing",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("method", _STR, ""),
+        _req("benchmark", _STR, ""),
+        _req("continuations", _INT, "times a response that had ended was made to go on"),
+        _req("accuracy", _FLOAT, "0..1, mean over seeds at their last checkpoint"),
+        _opt("low", _FLOAT, "95 % interval, new seeds"),
+        _opt("high", _FLOAT, ""),
+        _req("tokens", _FLOAT, "mean tokens of a response, forced ones included"),
+        _opt("tokens_low", _FLOAT, "95 % interval, new seeds"),
+        _opt("tokens_high", _FLOAT, ""),
+        _req("seeds", _INT, "S"),
+        _req("problems", _INT, "P"),
+        _req("samples", _INT, "n"),
+        _opt("reason", _STR, "why an undefined value is null"),
+    ),
+    ("model", "setting", "method", "benchmark", "continuations"),
+)
+
 
 def write(table: Table, rows: pd.DataFrame | Sequence[Mapping] | Iterable[Mapping], path: str | Path) -> None:
     """Write rows as Parquet under ``path``, atomically.

@@ -157,6 +157,6 @@ def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS, look: 
     """Analyse and render a study; returns the path of the page."""
     analyse(
         study["runs"], study["counts"], study["windows"], facts["compare"], out, look=look, metrics=study["metrics"],
-        stops=study.get("stops"), simulations=SIMULATIONS,
+        stops=study.get("stops"), forced=study.get("forced"), simulations=SIMULATIONS,
     )  # fmt: skip
     return render(out, study["metrics"], facts, study["samples"], study["runs"])

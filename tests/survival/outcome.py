@@ -21,7 +21,7 @@ def outcome(layout: Layout, run: str) -> dict[str, str]:
         folder / "state" / WEIGHTS,
         folder / "state" / "optimizer.pt",
         folder / "metrics.parquet",
-        *folder.glob("samples/*.parquet"),
+        *folder.glob("samples/*/*.parquet"),
     ]
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 

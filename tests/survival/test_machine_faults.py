@@ -112,32 +112,20 @@ def test_results_that_may_not_be_written(finished, nursery, run, command, layout
     assert layout_of(finished).scores(run).exists()
 
 
-def test_a_damaged_table_names_what_to_remove_and_the_rest_stays(finished, nursery, run, command, layout_of, straight):
+def test_a_damaged_part_is_named_and_drawn_again_alone(finished, nursery, run, command, layout_of, straight):
     layout = layout_of(finished)
-    damaged, whole = layout.samples(run).values()
+    damaged, *whole = sorted(layout.run(run).glob("samples/*/*.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:1000])
-    before = whole.stat().st_mtime_ns
+    before = {path: path.stat().st_mtime_ns for path in whole}
     said = nursery.refused(finished, *command("score"))
     assert f"{damaged.relative_to(finished)}: not a readable samples table" in said
     assert f"remove {layout.sampled(run).relative_to(finished)} with it" in said
-    damaged.unlink()
     layout.sampled(run).unlink()
-    nursery.do(finished, *command("sample"))
-    assert whole.stat().st_mtime_ns == before, "only what is missing is drawn"
-    assert outcome(layout, run) == outcome(layout_of(straight), run)
-
-
-def test_a_part_that_is_damaged_is_drawn_again(finished, nursery, run, command, layout_of, straight):
-    layout = layout_of(finished)
-    path = next(iter(layout.samples(run).values()))
-    path.unlink()
-    layout.sampled(run).unlink()
-    part = finished / "work" / run / "samples" / path.stem / "2.parquet"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"PAR1")
     again = nursery.start(finished, *command("sample"))
     assert again.wait() == 0
-    assert "2.parquet: not a readable samples table" in again.log.read_text()
+    log = again.log.read_text()
+    assert f"{damaged.name}: not a readable samples table" in log and log.count("completions drawn") == 1
+    assert {path: path.stat().st_mtime_ns for path in whole} == before, "only what is missing is drawn"
     assert outcome(layout, run) == outcome(layout_of(straight), run)
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from workflow.study_file import changed
 
-from seedwise import conclude, looks, tables
+from seedwise import conclude, looks, stages, tables
+from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.layout import Layout
 from seedwise.partial import PartialError, of_what_is_there
@@ -28,16 +29,19 @@ def layout(tmp_path) -> Layout:
 def evaluated(layout: Layout, name: str) -> None:
     """Everything that a report reads of a subject, by chance."""
     chance = random.Random(name)
-    steps = layout.steps(name)
-    rows = [(step, problem, sample) for step in steps for problem in PROBLEMS for sample in range(4)]
-    key = [{"step": s, "benchmark": "same", "problem": p, "sample": k, "tokens": 5, "stop": "stop"} for s, p, k in rows]
-    verdicts = [chance.random() < 0.5 for _ in rows]
-    names = {True: "correct", False: "wrong"}
-    more = [{"correct": int(v), "answer": "1", "verdict": names[v], "verifier": "v"} for v in verdicts]
-    tables.write(tables.SCORES, [one | two for one, two in zip(key, more, strict=True)], layout.scores(name))
-    drawn = [row | {"text": "1+1=2", "seed": place, "engine": "e"} for place, row in enumerate(key)]
-    tables.write(tables.SAMPLES, drawn, layout.samples(name)["same"])
-    layout.sampled(name).write_text("{}")
+    graded, wanted = [], layout.samples(name)
+    for label, each in wanted.items():
+        for step in each.steps:
+            where = {"step": step, "benchmark": label, "tokens": 5, "stop": "stop"}
+            rows = [{**where, "problem": problem, "sample": k} for problem in PROBLEMS for k in range(each.n)]
+            drawn = [row | {"text": "1+1=2", "seed": place, "engine": "e"} for place, row in enumerate(rows)]
+            tables.write(tables.SAMPLES, drawn, each.folder / store.Part(step, 0, each.n).file)
+            for row in rows:
+                right = chance.random() < 0.5
+                verdict = {"correct": int(right), "answer": "1", "verdict": "correct" if right else "wrong"}
+                graded.append(row | verdict | {"verifier": "v"})
+    tables.write(tables.SCORES, graded, layout.scores(name))
+    stages.write_record(layout.sampled(name), store.record(wanted.values()))
     if name in layout.grid.runs:
         shares = (f"{sign}_advantage_share" for sign in ("positive", "zero", "negative"))
         metrics = ("reward", "entropy_nats", "length_tokens", *shares)
@@ -85,6 +89,26 @@ def test_the_tables_have_the_seeds_that_are_there_and_say_which_are_not(layout, 
     assert not (layout.folder / "analysis").exists(), "the whole study has no analysis"
     (look,) = looks.read(layout.looks)
     assert (look.seeds, look.cells["embedded/G8/qae.K0.4"]) == (3, 2), "looking at a part is a look at the data"
+
+
+def test_forced_continuations_are_reported_and_not_compared(layout, lost):
+    forcing = {"benchmarks": ["same"], "continuations": 1, "samples": 2}
+    study = changed(seeds=[0, 1, 2], **{"resample.methods": ["base"], "evaluate.forcing": forcing})
+    forced = Layout(expand(parse(study, "study")), layout.root)
+    for name in forced.subjects:
+        evaluated(forced, name)
+    conclude.analyse(forced, simulations=20)
+    page = conclude.report(forced)
+    table = pd.read_csv(forced.folder / "tables" / "forcing.csv")
+    methods = ("base", "clip_higher", "qae.K0.4", "qae.K0.8")
+    assert sorted(zip(table["method"], table["continuations"], strict=True)) == [
+        (m, j) for m in methods for j in (0, 1)
+    ]
+    assert set(table["samples"]) == {2} and set(table["setting"]) == {"G8"}
+    for name in ("scores", "means", "contrasts", "benchmarks"):
+        rows = pd.read_parquet(forced.folder / "analysis" / f"{name}.parquet")
+        assert set(rows["benchmark"].dropna()) == {"same"}, name
+    assert "same+wait" not in page.read_text(), "examples are of the benchmarks"
 
 
 def test_the_part_and_the_whole_have_ids_of_their_own(layout, lost):

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from seedwise import tables
+from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.identity import file_digest
 from seedwise.layout import Layout, record_of
@@ -78,24 +81,34 @@ def sources(layout: Layout) -> None:
         record(layout.model(name) / "files.json", {"sha256": {"model.safetensors": digest}})
 
 
+def draw(wanted: store.Wanted, first: int, stop: int) -> None:
+    """Parts of the store with samples ``first`` to ``stop`` - 1 of one problem."""
+    told = {"benchmark": wanted.label, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
+    for step in wanted.steps:
+        rows = [{**told, "step": step, "problem": "p0", "sample": k} for k in range(first, stop)]
+        store.write(wanted.folder, store.Part(step, first, stop), pd.DataFrame(rows))
+
+
 def evaluate(layout: Layout, subject: str) -> None:
-    """Samples, scores and continuations of one answer."""
+    """Every wanted sample of one problem, scores of one answer, and continuations."""
     where = {"step": 0, "benchmark": "same", "problem": "p0", "sample": 0}
-    drawn = {**where, "text": "2", "tokens": 1, "stop": "stop", "seed": 1, "engine": "e"}
-    for path in layout.samples(subject).values():
-        tables.write(tables.SAMPLES, [drawn], path)
-    made(layout.sampled(subject), "sampling", [*layout.samples(subject).values()])
+    for wanted in layout.samples(subject).values():
+        draw(wanted, 0, wanted.n)
+    made(layout.sampled(subject), "sampling", store.record(layout.samples(subject).values()))
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
-    made(record_of(layout.scores(subject)), "scoring", [layout.scores(subject)])
+    made(record_of(layout.scores(subject)), "scoring", digest_of(layout.scores(subject)))
     if path := layout.continuations(subject):
         tables.write(tables.CONTINUATIONS, [], path)
-        made(record_of(path), "resampling", [path])
+        made(record_of(path), "resampling", digest_of(path))
 
 
-def made(place: Path, stage: ledger.Stage, files: list[Path]) -> None:
+def digest_of(path: Path) -> dict[str, str]:
+    return {path.name: file_digest(path)}
+
+
+def made(place: Path, stage: ledger.Stage, digests: dict[str, str]) -> None:
     """The record beside files of a stage of evaluation."""
-    digests = {path.name: file_digest(path) for path in files}
     code = ledger.equated(ledger.evaluation(stage), stage=stage)
     record(place, {"sha256": digests, "behaviour": code, "accepted": []})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rerun_made import WEIGHTS, finish, layout_of, publish, record
+from rerun_made import WEIGHTS, draw, finish, layout_of, publish, record
 from study_file import STUDY, changed
 from typer.testing import CliRunner
 
@@ -85,6 +85,22 @@ def test_evaluations_under_other_ids_are_leftovers_of_a_run_that_stays(layout, t
     delete(tmp_path, found)
     assert all((layout.run(name) / "trained.json").exists() for name in layout.grid.runs)
     assert not layout.scores(subjects[0]).exists()
+
+
+def test_samples_that_no_study_asks_for_are_leftovers_of_a_store_that_stays(layout, tmp_path) -> None:
+    subject = next(iter(layout.grid.runs))
+    (wanted,) = layout.samples(subject).values()
+    for first, stop in ((4, 6), (6, 9)):
+        draw(wanted, first, stop)
+    assert [item.path.relative_to(wanted.folder).name for item in left(tmp_path, layout)] == [
+        f"{step}.{numbers}.parquet" for step in (2, 4) for numbers in ("4-6", "6-9")
+    ]
+    # one that asks for 5 reads samples 0 to 4, of two parts
+    more = layout_of(changed(**{"evaluate.samples": 5}), tmp_path)
+    found = [item for item in left(tmp_path, layout, more) if item.path.parent == wanted.folder]
+    assert names(found) == ["2.6-9.parquet", "4.6-9.parquet"]
+    lease(tmp_path / "work" / subject / "samples", os.getpid(), "elsewhere")
+    assert all("held by process" in str(item.kept) for item in left(tmp_path, layout) if item.path in files(tmp_path))
 
 
 def test_problems_and_models_of_no_study_are_leftovers(layout, tmp_path) -> None:

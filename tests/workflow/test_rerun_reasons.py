@@ -146,6 +146,20 @@ def test_without_runs_alike_the_time_is_unknown_and_the_weights_are_those_of_the
     assert shown["total"] == len(found.jobs)
 
 
+def test_samples_that_are_there_need_no_weights(tmp_path) -> None:
+    layout = layout_of(STUDY, tmp_path)
+    finish(layout)
+    name = next(iter(layout.grid.runs))
+    shutil.rmtree(layout.run(name) / "checkpoints" / "2")
+    fewer = plan_after(tmp_path, **{"evaluate.samples": 3})  # another record, of the first 3 of 4
+    assert ("sample", name) in fewer.why and fewer.notes == ()
+    more = layout_of(changed(**{"evaluate.samples": 6}), tmp_path)
+    said = list(planning.told(planning.plan(more, tmp_path / "work", only=name), name))
+    assert "  draws same: samples 4 to 5 of every problem at step 2, 4" in said
+    (note,) = plan_after(tmp_path, **{"evaluate.samples": 5}).notes
+    assert note.startswith(f"{name}: sample needs the weights of step 2, which are gone: ")
+
+
 def test_an_evaluation_without_weights_is_warned_of(tmp_path) -> None:
     layout = layout_of(STUDY, tmp_path)
     finish(layout)

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rerun_made import conclude, finish, layout_of, record
+from rerun_made import conclude, draw, finish, layout_of, record
 from study_file import STUDY, changed
 from typer.testing import CliRunner
 
@@ -43,11 +43,12 @@ def test_what_is_not_made_yet_is_no_fault(tmp_path) -> None:
 
 def test_every_edited_or_missing_file_is_named(layout) -> None:
     name = next(iter(layout.grid.runs))
-    run, (_, sample) = layout.run(name), next(iter(layout.samples(name).items()))
+    run, (sample, lost, *_) = layout.run(name), sorted(layout.run(name).glob("samples/*/*.parquet"))
     (run / "checkpoints/2/model.safetensors").write_bytes(b"other")
     (run / "checkpoints/4/model.safetensors").unlink()
     (run / "timing.parquet").unlink()
     sample.write_bytes(sample.read_bytes() + b"more")
+    lost.unlink()
     edit(tables.SCORES, layout.scores(name), correct=0, verdict="wrong")
     continued = layout.continuations(name)
     assert continued is not None
@@ -62,7 +63,8 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
             ("edited", f"{place}/checkpoints/2/model.safetensors"),
             ("missing", f"{place}/checkpoints/4/model.safetensors"),
             ("missing", f"{place}/timing.parquet"),
-            ("edited", f"{place}/samples/{sample.name}"),
+            ("edited", f"{place}/samples/{sample.parent.name}/{sample.name}"),
+            ("missing", f"{place}/samples/{lost.parent.name}/{lost.name}"),
             ("edited", f"{place}/evals/{layout.scores(name).parent.name}/scores.parquet"),
             ("edited", f"{place}/resample/{continued.name}"),
             ("missing", "tiny/report.html"),
@@ -122,6 +124,23 @@ def test_a_damaged_spec_hides_no_other_fault(layout) -> None:
     (layout.run(name) / "spec.json").write_text("{")
     assert faults(layout) == [("edited", f"runs/{name}/spec.json")]
     assert list(notes(layout)) == []
+
+
+def test_a_record_that_names_too_few_samples_was_edited(layout) -> None:
+    name = next(iter(layout.grid.runs))
+    path = layout.sampled(name)
+    content = json.loads(path.read_text())
+    content["sha256"] = {file: digest for file, digest in content["sha256"].items() if "/2." not in file}
+    record(path, content)
+    assert faults(layout) == [("edited", f"runs/{name}/samples/{path.name}")]
+    assert "no samples 0 to 3 of step 2" in verify(layout)[0].why
+
+
+def test_samples_of_another_study_are_no_fault(layout, tmp_path) -> None:
+    more = layout_of(changed(**{"evaluate.samples": 6}), tmp_path)
+    for wanted in more.samples(next(iter(layout.grid.runs))).values():
+        draw(wanted, 4, 6)
+    assert faults(layout) == []
 
 
 def test_weights_that_were_removed_on_purpose_are_not_missing(layout) -> None:

@@ -1,6 +1,6 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "benchmarks", "grid", "resampling", "runs"]
-FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity"]
+TABLES += ["costs", "benchmarks", "grid", "resampling", "forcing", "runs"]
+FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity", "forcing"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
 

@@ -47,8 +47,9 @@ def forced(
     continuations: int = 4,
     word: str = "Wait",
     end_of_thinking: int | None = None,
+    first: int = 0,
 ) -> dict[int, pd.DataFrame]:
-    """n responses to each of N problems with 0 to ``continuations`` forced continuations each.
+    """Responses ``first`` to n - 1 to each of N problems with 0 to ``continuations`` forced continuations each.
 
     problems: ``tables.PROBLEMS``.  sampling: its max_tokens is the whole budget of a response, forced tokens included.
     end_of_thinking: the token, e.g. ``</think>``, from which on a response is taken off before it goes on; None, or
@@ -67,19 +68,18 @@ def forced(
     said = _tokens(tokenizer, word)
     if problems.empty:
         return {j: frame(SAMPLES, []) for j in range(continuations + 1)}
-    names = [name for name in problems["problem"] for _ in range(n)]
-    about = [(run, step, benchmark, name, b % n) for b, name in enumerate(names)]
+    about = [(run, step, benchmark, name, k) for name in problems["problem"] for k in range(first, n)]
     prompts: list[list[int]] = tokenizer(problems["prompt"].tolist())["input_ids"]
     seeds = [stream(*parts) for parts in about]
     check_seeds(engine, prompts[0])
-    groups = engine.generate(prompts, n, sampling, seeds)
+    groups = engine.generate(prompts, n - first, sampling, seeds)
     check_distinct(groups, sampling)
     drawn = [completion for group in groups for completion in group]
     responses = [_Response(done.ids, done.stop, seed) for done, seed in zip(drawn, seeds, strict=True)]
     found = {0: _frame(tokenizer, responses, about, engine.name)}
     for j in range(1, continuations + 1):
         seeds = [stream(*parts, "forced", j) for parts in about]
-        responses = _continued(engine, responses, prompts, n, said, sampling, seeds, end_of_thinking)
+        responses = _continued(engine, responses, prompts, n - first, said, sampling, seeds, end_of_thinking)
         found[j] = _frame(tokenizer, responses, about, engine.name)
     return found
 

@@ -27,12 +27,13 @@ def sample(
     benchmark: str,
     n: int,
     sampling: Sampling,
+    first: int = 0,
 ) -> pd.DataFrame:
-    """n completions of each of N problems, as rows of ``tables.SAMPLES``.
+    """Samples ``first`` to n - 1 of each of N problems, as rows of ``tables.SAMPLES``.
 
     problems: ``tables.PROBLEMS``; a prompt is tokenised as it stands, its template has been applied.
     The random stream of a sample is stream(run, step, benchmark, problem, sample): no two samples of a
-    study share one, and asking for more samples leaves the first ones as they are.
+    study share one, and asking for more samples leaves the first ones as they are, but for rounding in another batch.
 
     Raises SeedIgnored or IdenticalSamples where an engine's samples are not distinct draws, ValueError
     where a prompt is too long for the model.
@@ -41,23 +42,23 @@ def sample(
         return frame(SAMPLES, [])
     names = problems["problem"].tolist()
     prompts: list[list[int]] = tokenizer(problems["prompt"].tolist())["input_ids"]
-    seeds = [stream(run, step, benchmark, problem, k) for problem in names for k in range(n)]
+    seeds = [stream(run, step, benchmark, problem, k) for problem in names for k in range(first, n)]
     check_seeds(engine, prompts[0])
-    groups = engine.generate(prompts, n, sampling, seeds)
+    groups = engine.generate(prompts, n - first, sampling, seeds)
     check_distinct(groups, sampling)
     rows = [
         {
             "step": step,
             "benchmark": benchmark,
             "problem": problem,
-            "sample": k,
+            "sample": first + g,
             "text": completion.text,
             "tokens": len(completion.ids),
             "stop": completion.stop,
-            "seed": seeds[p * n + k],
+            "seed": seeds[p * (n - first) + g],
             "engine": engine.name,
         }
         for p, problem in enumerate(names)
-        for k, completion in enumerate(groups[p])
+        for g, completion in enumerate(groups[p])
     ]
     return frame(SAMPLES, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,8 @@ class PromptError(ValueError):
 def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.DataFrame) -> pd.DataFrame:
     """The problems (tables.PROBLEMS) with the model's chat template put around every prompt; as they are without one.
 
-    Raises PromptError where the study asks for the tokenizer's own template and it has none.
+    Raises PromptError where the study asks for the tokenizer's own template and it has none, or for a mode of thinking
+    that the template does not know.
     """
     if spec.chat_template is None:
         return problems
@@ -27,9 +28,19 @@ def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.Dat
         raise PromptError(
             "chat_template: 'tokenizer': this tokenizer has none: give the Jinja text, or null for a base model"
         )
+    mode: dict[str, Any] = {} if spec.thinking is None else {"enable_thinking": spec.thinking}
+    if mode and "enable_thinking" not in tokenizer.get_chat_template(template):
+        raise PromptError(
+            f"thinking: {str(spec.thinking).lower()}: this chat template has no enable_thinking: give null, or a "
+            "template that has it"
+        )
     prompts = [
         tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], chat_template=template, tokenize=False, add_generation_prompt=True
+            [{"role": "user", "content": prompt}],
+            chat_template=template,
+            tokenize=False,
+            add_generation_prompt=True,
+            **mode,
         )
         for prompt in problems["prompt"]
     ]
@@ -42,13 +53,15 @@ def stop_token_ids(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase) -> tuple
     Raises PromptError for a stop text that is not one token of this tokenizer.
     """
     ids = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
-    for text in spec.stop:
-        encoded = tokenizer.encode(text, add_special_tokens=False)
-        if len(encoded) != 1:
-            raise PromptError(
-                f"stop: {text!r} is {len(encoded)} tokens of this tokenizer: give a text that is one token"
-            )
-        ids += encoded
+    ids += [token_id(tokenizer, "stop", text) for text in spec.stop]
     if not ids:
         raise PromptError("stop: this tokenizer has no end token: name one under stop")
     return tuple(dict.fromkeys(ids))
+
+
+def token_id(tokenizer: PreTrainedTokenizerBase, key: str, text: str) -> int:
+    """The token that a text is.  Raises PromptError naming the study's key where it is none, or several."""
+    encoded = tokenizer.encode(text, add_special_tokens=False)
+    if len(encoded) != 1:
+        raise PromptError(f"{key}: {text!r} is {len(encoded)} tokens of this tokenizer: give a text that is one token")
+    return int(encoded[0])

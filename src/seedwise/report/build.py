@@ -24,6 +24,8 @@ from seedwise.report.examples import examples
 from seedwise.report.exploring import benchmark_rows, grid_rows
 from seedwise.report.facts import Compare, Facts, Look
 from seedwise.report.findings import findings, headline
+from seedwise.report.forcing import forcing_rows
+from seedwise.report.forcing_shown import forcing_figure, forcing_table
 from seedwise.report.further import further_tables
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
@@ -52,6 +54,7 @@ _FILES = {
     "costs": tables.COSTS,
     "grid": tables.GRID,
     "benchmarks": tables.BENCHMARKS,
+    "forcing": tables.FORCING,
 }
 
 
@@ -65,6 +68,7 @@ def analyse(
     look: Look | None = None,
     metrics: pd.DataFrame | None = None,
     stops: pd.DataFrame | None = None,
+    forced: pd.DataFrame | None = None,
     simulations: int = SIMULATIONS,
 ) -> None:
     """Write ``out/analysis/*.parquet``, one file for each table of ``_FILES``.
@@ -72,7 +76,8 @@ def analyse(
     runs: RUNS, every planned run.  counts: COUNTS of those that were evaluated.  windows: WINDOWS, or
     None without a resampling experiment.  look: which look at the data this is; None is one declared look.
     metrics: METRICS columns and ``run``, None without curves of training.  stops: STOPS, the runs that ended
-    before their last step.  simulations: of the self-audit, 0 for none.
+    before their last step.  forced: COUNTS of forced continuations, with their number; they enter nothing else.
+    simulations: of the self-audit, 0 for none.
     Raises ReportError on counts that make no sense.
     """
     known = stops if stops is not None else frame(tables.STOPS, [])
@@ -100,6 +105,7 @@ def analyse(
         "costs": cost_rows(places, runs, counts, logged, compare, look),
         "grid": grid_rows(places, compared, compare, look),
         "benchmarks": benchmark_rows(places, compared, compare, look),
+        "forcing": forcing_rows(forced),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -150,6 +156,7 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         "trends": [listings.trend_table(results)],
         **further_tables(results, facts),
         "resampling": [listings.resampling_table(results)],
+        "forcing": [forcing_table(results)],
         "runs": [listings.run_table(results)],
     }
 
@@ -198,6 +205,10 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
             figures.sparsity(curves, reference),
             "Shares of responses with positive, zero and negative advantage at every step, mean over seeds.",
         ),
+        "forcing": (
+            forcing_figure(results.forcing, reference),
+            "Accuracy against mean tokens. Number at a point: forced continuations. Bars: 95 % intervals over seeds.",
+        ),
     }
     positions = trend_positions(results.runs, results.counts, facts.compare)
     for axis in facts.compare.trends:
@@ -210,6 +221,7 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
 
 
 def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture]) -> list[Section]:
+    forced = [pictures["forcing"]] if any(view.rows for view in views["forcing"]) else []
     along = [picture for name, picture in pictures.items() if name.startswith("trend_")]
     return [
         Section(
@@ -234,5 +246,6 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
         Section("sparsity", "Sparsity of the advantage", "", (), [pictures["sparsity"]]),
         Section("trends", "Trends", "", views["trends"], along),
         Section("resampling", "Continuation resampling", "", views["resampling"]),
+        *([Section("forcing", "Budget forcing", "", views["forcing"], forced)] if forced else []),
         Section("runs", "Runs", "", views["runs"]),
     ]  # fmt: skip

@@ -1,7 +1,8 @@
 """``seedwise gc``: results that no study refers to, listed with their sizes, and deleted only when told to.
 
 Only what lies directly in results/{runs,data,models} and work/ can be named, and inside the folder of a run that is
-kept only evaluations under ids that no study has.  A link is never followed, nor is what a live writer holds.
+kept only evaluations under ids that no study has, and samples beyond those that any study asks for.  A link is never
+followed, nor is what a live writer holds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from seedwise.evals.store import Wanted, listed
 from seedwise.grid import RUN_NAME
 from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import RerunError
@@ -47,7 +49,10 @@ def leftovers(layouts: Iterable[Layout], results: Path, work: Path = WORK) -> li
     foreign = sorted(set(held) - runs)
     found = [Leftover(path, size_of(path), _stays(path, held.get(path.name))) for path in paths]
     found += [Leftover(path, size_of(path), f"{foreign[0]} may use it" if foreign else _stays(path)) for path in shared]
-    found += [Leftover(path, size_of(path), _stays(path)) for path in _evaluations(studies, results)]
+    found += [
+        Leftover(path, size_of(path), _stays(path, held.get(path.relative_to(results / "runs").parts[0])))
+        for path in _evaluations(studies, results)
+    ]
     return sorted(found, key=lambda item: item.path)
 
 
@@ -76,12 +81,19 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
-    """Samples, scores and continuations of kept subjects under ids that no study has."""
+    """Samples, scores and continuations of kept subjects under ids that no study has; samples that none asks for."""
     used: set[Path] = set()
+    wanted: dict[Path, list[Wanted]] = {}
     for layout in studies:
         for subject in layout.subjects:
-            used |= {layout.sampled(subject), layout.scores(subject).parent, *layout.samples(subject).values()}
+            used |= {layout.sampled(subject), layout.scores(subject).parent}
             used |= {file for path in [layout.continuations(subject)] if path for file in (path, record_of(path))}
+            for each in layout.samples(subject).values():
+                wanted.setdefault(each.folder, []).append(each)
+    used |= wanted.keys()
+    for folder, asking in wanted.items():
+        parts = [] if folder.is_symlink() or folder.parent.is_symlink() else listed(folder)
+        yield from (folder / part.file for part in parts if not any(each.asks(part) for each in asking))
     for subject in {name for layout in studies for name in layout.subjects}:
         folder = results / "runs" / subject
         if not folder.is_symlink():

@@ -104,7 +104,8 @@ class Costs:
 def _kind(run: Mapping[str, Any]) -> str:
     """What a step costs by: settings older than one of these count as having its default."""
     train = Train.model_construct().model_dump(mode="json") | run["train"]
-    model = {key: value for key, value in run["model"].items() if key not in ("template", "chat_template", "stop")}
+    spoken = ("template", "chat_template", "thinking", "stop")
+    model = {key: value for key, value in run["model"].items() if key not in spoken}
     return digest([model, {key: train[key] for key in COST}])
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from seedwise.evals.store import cover, listed
 from seedwise.layout import WORK, Layout
 from seedwise.reruns import RerunError, graders, ledger
 from seedwise.reruns.estimates import Costs, Estimate, of_bytes, total
@@ -24,7 +25,8 @@ SHOWN = 8
 class Plan:
     """What will run.
 
-    jobs, why: every planned job and its reasons, by (stage, subject).  seconds, disk: of each run to be trained.
+    jobs, why: every planned job and its reasons, by (stage, subject).  draws: of one run or base, what the store of its
+    samples lacks.  seconds, disk: of each run to be trained.
     study_disk: of all runs of the study.  saved: step a stopped training goes on from.  accepted: entry of the
     ledger -> its reason, for the entries that results of this study rest on.  rewards: what is to be said of runs
     whose rewards came from an earlier code of the grader.
@@ -33,6 +35,7 @@ class Plan:
     study: str
     jobs: tuple[Job, ...]
     why: dict[tuple[str, str], tuple[Reason, ...]]
+    draws: tuple[str, ...]
     seconds: dict[str, Estimate]
     disk: dict[str, Estimate]
     study_disk: Estimate
@@ -93,6 +96,7 @@ def plan(layout: Layout, work: Path = WORK, only: str | None = None) -> Plan:
         study=layout.grid.study.study,
         jobs=tuple(jobs),
         why=reasons(layout, archive, jobs),
+        draws=tuple(_draws(layout, only)) if only and any(job.stage == "sample" for job in jobs) else (),
         seconds={run.name: costs.seconds(run) for run in runs},
         disk={run.name: costs.disk(run) for run in runs},
         study_disk=total(costs.disk(run) for run in of_study),
@@ -109,12 +113,35 @@ def _without_weights(layout: Layout, jobs: list[Job]) -> Iterator[str]:
         folder = layout.run(job.subject)
         if job.stage not in ("sample", "resample") or not (folder / "trained.json").exists():
             continue
-        steps = layout.steps(job.subject)[-1 if job.stage == "resample" else 0 :]
+        steps = layout.steps(job.subject)[-1:] if job.stage == "resample" else _to_draw(layout, job.subject)
         if gone := [str(step) for step in steps if not (folder / "checkpoints" / str(step)).is_dir()]:
             yield (
                 f"{job.subject}: {job.stage} needs the weights of step {', '.join(gone)}, which are gone: "
                 f"remove {folder / 'trained.json'} to train it again"
             )
+
+
+def _to_draw(layout: Layout, subject: str) -> list[int]:
+    """The steps at which the store lacks samples, by the names of its parts."""
+    return sorted({step for steps in _gaps(layout, subject).values() for step in steps})
+
+
+def _draws(layout: Layout, subject: str) -> Iterator[str]:
+    """``same: samples 16 to 31 of every problem at step 20, 40``, for everything that the store lacks."""
+    for (label, numbers), steps in _gaps(layout, subject).items():
+        which = f"sample{'s' if len(numbers) > 1 else ''} {' to '.join(map(str, sorted({numbers[0], numbers[-1]})))}"
+        yield f"{label}: {which} of every problem at step {', '.join(map(str, steps))}"
+
+
+def _gaps(layout: Layout, subject: str) -> dict[tuple[str, range], list[int]]:
+    """(label, samples) -> steps at which no part of this name holds them."""
+    found: dict[tuple[str, range], list[int]] = {}
+    for label, wanted in layout.samples(subject).items():
+        parts = listed(wanted.folder)
+        for step in wanted.steps:
+            for numbers in cover(parts, step, wanted.n)[1]:
+                found.setdefault((label, numbers), []).append(step)
+    return found
 
 
 def subject(layout: Layout, name: str) -> str:
@@ -168,6 +195,7 @@ def told(plan: Plan, name: str) -> Iterator[str]:
             yield f"{job.stage}: {reason.kind}{against}" + ("" if reason.changes else f": {reason.text}")
             yield from (f"  {change}" for change in reason.changes)
         yield from (f"  missing: {path}" for path in job.missing)
+        yield from (f"  draws {each}" for each in (plan.draws if job.stage == "sample" else ()))
         if job.stage == "train":
             yield f"  device time: {shown_seconds(plan.seconds[name])}"
             yield f"  disk: {shown_bytes(plan.disk[name])}"

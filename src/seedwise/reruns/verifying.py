@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seedwise import tables
+from seedwise.evals.store import StoreError, recorded, recorded_parts
 from seedwise.grid import RUN_NAME
 from seedwise.identity import file_digest
 from seedwise.layout import Layout, record_of
@@ -145,12 +146,21 @@ def _readable(table: tables.Table, path: Path) -> Iterator[Fault]:
 
 def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
     """Samples, scores and continuations against their records; those without one by their columns."""
+    record = layout.sampled(subject)
+    if record.exists():
+        content, fault = _record(record)
+        digests = recorded(content)
+        yield from [fault] if fault else _digests(record.parent, digests, record.name)
+        for wanted in () if fault else layout.samples(subject).values():
+            try:
+                recorded_parts(wanted, digests)
+            except StoreError as error:
+                yield Fault("edited", str(record), f"does not name what its name stands for: {error}")
     made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
-    for record in (layout.sampled(subject), *(record_of(path) for path in made if path)):
+    for record in (record_of(path) for path in made if path):
         if record.exists():
             content, fault = _record(record)
-            # once the digests of samples were all that their record held
-            yield from [fault] if fault else _digests(record.parent, content.get("sha256", content), record.name)
+            yield from [fault] if fault else _digests(record.parent, recorded(content), record.name)
     for path, table in made.items():
         if path is not None and path.exists() and not record_of(path).exists():
             yield from _readable(table, path)
