@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test test-survival check bench ui
+.PHONY: env study test test-survival test-services check bench ui
 
 env: $(STAMP)
 
@@ -34,6 +34,10 @@ test: env
 test-survival: env
 	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m slow_survival tests/survival
 
+# A real MLflow server on 127.0.0.1.
+test-services: env
+	$(IN_ENV) pytest -m service tests/services
+
 check: env
 	$(IN_ENV) ruff check .
 	$(IN_ENV) ruff format --check .
@@ -49,4 +53,4 @@ bench: env
 
 ui: env
 	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }
-	$(IN_ENV) mlflow ui --backend-store-uri sqlite:///results/mlflow.db --host 127.0.0.1 --port 5000
+	$(IN_ENV) MLFLOW_DISABLE_TELEMETRY=true mlflow ui --backend-store-uri sqlite:///results/mlflow.db --host 127.0.0.1 --port 5000 --workers 1

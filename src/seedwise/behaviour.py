@@ -43,6 +43,8 @@ APART = (
     "tables",
     "grading.versions",
     "trainer.tracking",
+    "trainer.mirror",
+    "trainer.live",
     "trainer.passing",
     "trainer.journal",
     "trainer.lease",

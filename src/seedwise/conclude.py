@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import looks, tables
+from seedwise import looks, tables, tracked
 from seedwise.faults import in_one_line
 from seedwise.identity import digest, file_digest
 from seedwise.layout import Layout
@@ -18,32 +17,10 @@ from seedwise.partial import of_what_is_there
 from seedwise.reruns import graders, ledger
 from seedwise.reruns.published import Archive
 from seedwise.stages import StageError, samples_of, write_record
+from seedwise.tracked import runs_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def runs_table(layout: Layout) -> pd.DataFrame:
-    """tables.RUNS: one row per planned run, and one per base and model that rests on it."""
-    import pandas as pd
-
-    rows = [
-        {
-            "run": name,
-            "model": run.model_name,
-            "method": run.method,
-            "setting": run.setting,
-            "group_size": run.group_size,
-            "seed": run.seed,
-            "axes": json.dumps(run.axes, sort_keys=True),
-            "id": run.id,
-        }
-        for name, run in layout.planned.runs.items()
-    ]
-    for model, name in layout.grid.base_of.items():
-        row = {"run": name, "model": model, "method": "base", "setting": "", "group_size": 0, "seed": 0, "axes": "{}"}
-        rows.append({**row, "id": name.rpartition("-")[2]})
-    return pd.DataFrame(rows)
 
 
 @in_one_line
@@ -279,12 +256,19 @@ def sync(layout: Layout, record: Path | None = None) -> str:
 
     With ``record`` a store that refuses is no failure: the outcome is written there, and a later sync completes it.
     """
-    from seedwise.trainer import tracking
+    from seedwise.trainer.mirror import sync as mirror
+    from seedwise.trainer.passing import TrackingError
 
+    study, address = layout.grid.study.study, tracked.store(layout)
     try:
-        done = tracking.sync(store(layout), layout.grid.study.study, layout.root, wait_s=60.0, runs=runs_table(layout))
-        outcome, complete = str(done), True
-    except tracking.TrackingError as error:
+        if address is None:
+            outcome, complete = f"{study}: MLFLOW_TRACKING_URI=off: nothing is mirrored", False
+        else:
+            done = mirror(
+                address, study, layout.root, wait_s=60.0, runs=runs_table(layout), scores=tracked.scores(layout)
+            )
+            outcome, complete = str(done), True
+    except TrackingError as error:
         if record is None:
             raise StageError(str(error)) from None
         outcome, complete = str(error), False
@@ -293,8 +277,3 @@ def sync(layout: Layout, record: Path | None = None) -> str:
             old.unlink()
         write_record(record, {"complete": complete, "outcome": outcome})
     return outcome
-
-
-def store(layout: Layout) -> str:
-    """The MLflow store: MLFLOW_TRACKING_URI, or a SQLite file in results/."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(layout.root / 'mlflow.db').absolute()}"

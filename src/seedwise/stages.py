@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seedwise import behaviour, retention, tables
+from seedwise import behaviour, retention, tables, tracked
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
@@ -57,7 +57,7 @@ def data(layout: Layout, name: str) -> None:
 
 @in_one_line
 def base(layout: Layout, name: str) -> None:
-    """Write the folder of an untrained model, and a record of its files with their digests."""
+    """Write the folder of an untrained model, and a record of its files with their digests; begin the mirror."""
     from seedwise.trainer.imports import quick
 
     with quick():
@@ -69,6 +69,7 @@ def base(layout: Layout, name: str) -> None:
         path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")
     }
     write_record(folder / "files.json", {"backbone": layout.grid.models[name].model_dump(mode="json"), "sha256": files})
+    tracked.begin(layout)
 
 
 @in_one_line
@@ -89,15 +90,17 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
         "reward_code": ledger.rewards(run.rewards),
         "git_commit": _git_commit(),
     }
-    trainer.train(
-        run,
-        model_folder=layout.model(run.base),
-        problems=tables.read(tables.PROBLEMS, layout.problems(run.data)),
-        out=layout.run(name),
-        work=work.absolute() / name,
-        spec=spec,
-        give_up=give_up,
-    )
+    with tracked.live(layout, name, spec) as live:
+        trainer.train(
+            run,
+            model_folder=layout.model(run.base),
+            problems=tables.read(tables.PROBLEMS, layout.problems(run.data)),
+            out=layout.run(name),
+            work=work.absolute() / name,
+            spec=spec,
+            give_up=give_up,
+            live=live,
+        )
     if run.init_from in layout.grid.runs:
         retention.settle(layout, run.init_from)
 

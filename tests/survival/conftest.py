@@ -130,7 +130,7 @@ def nursery(tmp_path_factory, repository) -> Iterator[Nursery]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(repository / "src")},
+        env=os.environ | {"PYTHONPATH": str(repository / "src"), "MLFLOW_TRACKING_URI": "off"},
     ) as process:
         yield Nursery(process, tmp_path_factory.mktemp("logs"))
         process.stdin.close()

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import posixpath
 import re
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from seedwise import tables
+from seedwise.trainer import lease
 
 MAX_NAME = 230
 """Characters of an encoded name: MLflow allows 250, and a tag about a metric puts a prefix before its name."""
@@ -73,7 +70,10 @@ class _Event(BaseModel):
 
 
 class Start(_Event):
-    """A process begins, or continues, the run.  birth: when the process started, seconds since 1970."""
+    """A process begins, or continues, the run.  birth: when the process started, seconds since 1970.
+
+    after: the step it goes on from: what was noted of later steps is taken back.  None: nothing is.
+    """
 
     event: Literal["start"] = "start"
     params: dict[str, str] = {}
@@ -81,6 +81,8 @@ class Start(_Event):
     host: str | None = None
     pid: int | None = None
     birth: float | None = None
+    slurm_job: str | None = None
+    after: int | None = Field(default=None, ge=0)
 
     @field_validator("params", "tags")
     @classmethod
@@ -132,34 +134,36 @@ Event = Start | Metrics | Artifact | End
 _EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
-def started(params: Mapping[str, object], tags: Mapping[str, str] | None = None) -> Start:
+def started(params: Mapping[str, object], tags: Mapping[str, str] | None = None, after: int | None = None) -> Start:
     """The event of this process starting a run.  Nested params become dotted names, lists JSON."""
-    process = psutil.Process()
+    me = lease.me()
     return Start(
-        params=dict(_flat(params)),
+        params=flat(params),
         tags=dict(tags or {}),
-        host=socket.gethostname(),
-        pid=process.pid,
-        birth=process.create_time(),
+        host=me.host,
+        pid=me.pid,
+        birth=me.started,
+        slurm_job=me.slurm_job,
+        after=after,
     )
 
 
-def _flat(nested: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, str]]:
+def flat(nested: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Nested values as text under dotted names: ``{"train": {"lr": 1e-4}}`` -> ``{"train.lr": "0.0001"}``."""
+    found: dict[str, str] = {}
     for key, value in nested.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
+            found |= flat(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+            found[f"{prefix}{key}"] = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return found
 
 
 def gone(start: Start) -> bool:
-    """True when the process that wrote ``start`` is known to have ended; False while it runs or on another host."""
-    if start.pid is None or start.birth is None or start.host != socket.gethostname():
+    """Whether the process that wrote ``start`` is certainly gone; on another host only Slurm can tell."""
+    if start.host is None or start.pid is None or start.birth is None:
         return False
-    try:
-        return abs(psutil.Process(start.pid).create_time() - start.birth) > 2  # seconds: the pid was given to another
-    except psutil.NoSuchProcess:
-        return True
+    return lease.gone(lease.Owner(start.host, start.pid, start.birth, start.slurm_job, 0), lease.me())
 
 
 def append(path: str | Path, record: Event | Mapping[str, object]) -> None:
@@ -201,30 +205,3 @@ def parse(data: bytes) -> tuple[list[Event], int]:
         except ValidationError:
             damaged += 1
     return events, damaged
-
-
-def from_run_folder(run_folder: str | Path) -> list[Event]:
-    """The events that spec.json, metrics.parquet and timing.parquet tell, for a run without a journal.
-
-    Empty when the folder has no spec.json.  Times are those of the files, since a table has none of its own.
-    Raises ``tables.TableError`` when a table is damaged.
-    """
-    folder = Path(run_folder)
-    spec, metrics = folder / "spec.json", folder / "metrics.parquet"
-    if not spec.exists():
-        return []
-    params = dict(_flat(json.loads(spec.read_text(encoding="utf-8"))))
-    events: list[Event] = [Start(time=spec.stat().st_mtime, params=params)]
-    for file in (metrics, folder / "timing.parquet"):
-        events += _steps(file) if file.exists() else []
-    if metrics.exists():
-        events.append(End(time=metrics.stat().st_mtime))
-    return events
-
-
-def _steps(file: Path) -> Iterable[Metrics]:
-    written = file.stat().st_mtime
-    for step, rows in tables.read(tables.METRICS, file).groupby("step"):
-        values = {row.name: None if math.isnan(row.value) else row.value for row in rows.itertuples(index=False)}
-        reasons = {row.name: row.reason for row in rows.itertuples(index=False) if isinstance(row.reason, str)}
-        yield Metrics(time=written, step=int(step), values=values, reasons=reasons)

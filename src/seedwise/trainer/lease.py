@@ -108,8 +108,8 @@ def hold(folder: Path) -> Iterator[Lease]:
     path = folder / "lease.json"
     with _locked(folder):
         before = _read(path)
-        mine = _me(before.fence + 1 if before else 1)
-        if before is not None and not _gone(before, mine):
+        mine = me(before.fence + 1 if before else 1)
+        if before is not None and not gone(before, mine):
             seconds = time.time() - path.stat().st_mtime
             raise LeaseError(
                 f"{path}: held by {before}, last seen {seconds:.0f} s ago: wait for it,"
@@ -126,12 +126,14 @@ def hold(folder: Path) -> Iterator[Lease]:
                     _write(path, Owner(mine.host, 0, 0.0, None, mine.fence))
 
 
-def _me(fence: int) -> Owner:
+def me(fence: int = 0) -> Owner:
+    """This process."""
     started = psutil.Process().create_time()
     return Owner(socket.gethostname(), os.getpid(), started, os.environ.get("SLURM_JOB_ID"), fence)
 
 
-def _gone(owner: Owner, me: Owner) -> bool:
+def gone(owner: Owner, me: Owner) -> bool:
+    """Whether a writer is certainly gone, as far as ``me`` can tell; the rules are those of this module."""
     if owner.pid == 0:  # released
         return True
     if owner.host == me.host:

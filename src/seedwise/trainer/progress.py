@@ -7,14 +7,18 @@ journal that was only added to is told from one that was rewritten.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from seedwise import tables
-from seedwise.trainer.journal import End, Event, Metrics, Start, from_run_folder, gone, lines, parse
+from seedwise.trainer.journal import End, Event, Metrics, Start, flat, gone, lines, parse
+
+RECORD, RETENTION = "trained.json", "retention.json"
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ def whole_lines(data: bytes) -> bytes:
 def unread(cursor: Cursor, sources: Mapping[str, bytes]) -> list[Event] | None:
     """The events after the cursor; None when they do not continue what was replayed.
 
-    They do not when a source was rewritten, or when a step that was replayed comes again: a training that
-    resumed from a checkpoint repeats steps, and MLflow would keep both values.
+    They do not when a source was rewritten, or when a step that was replayed is taken back or comes again: a
+    training that resumed from a checkpoint repeats steps, and MLflow would keep both values.
     """
     events: list[Event] = []
     for name, data in sources.items():
@@ -59,17 +63,31 @@ def unread(cursor: Cursor, sources: Mapping[str, bytes]) -> list[Event] | None:
         if len(data) < int(size) or sha256(data[: int(size)]).hexdigest() != digest:
             return None
         events += parse(data[int(size) :])[0]
+    furthest = max(cursor.steps.values(), default=0)
+    if any(event.after is not None and event.after < furthest for event in events if isinstance(event, Start)):
+        return None
     repeated = any(
         event.step <= cursor.steps.get(name, -1)
         for event in events
         if isinstance(event, Metrics)
         for name in event.values
     )
-    return None if repeated else events
+    return None if repeated else standing(events)
+
+
+def standing(events: Iterable[Event]) -> list[Event]:
+    """The events without the metrics that a later start took back."""
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event, Start) and event.after is not None:
+            after = event.after
+            kept = [old for old in kept if not (isinstance(old, Metrics) and old.step > after)]
+        kept.append(event)
+    return kept
 
 
 def advanced(run_id: str, before: Cursor | None, sources: Mapping[str, bytes], events: Iterable[Event]) -> Cursor:
-    """The cursor after ``events``, with which ``sources`` have been replayed to their end."""
+    """The cursor after ``events``, with which ``sources`` have been replayed to their end, and others as before."""
     steps = dict(before.steps) if before else {}
     for event in events:
         if isinstance(event, Metrics):
@@ -78,7 +96,7 @@ def advanced(run_id: str, before: Cursor | None, sources: Mapping[str, bytes], e
     replayed: dict[str, list[int | str]] = {
         name: [len(data), sha256(data).hexdigest()] for name, data in sources.items()
     }
-    return Cursor(run_id, replayed, steps)
+    return Cursor(run_id, (before.sources if before else {}) | replayed, steps)
 
 
 def journal(folder: Path) -> bytes:
@@ -87,20 +105,70 @@ def journal(folder: Path) -> bytes:
     return whole_lines(file.read_bytes()) if file.exists() else lines(from_run_folder(folder))
 
 
-def scores(counts: Path) -> dict[str, list[Event]]:
-    """run -> mean score of each checkpoint and benchmark, as the comparison counted them; time 0, they have none."""
-    if not counts.exists():
+def described(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Params of a run, of its spec: what was asked for, by the names of the study file (``train.lr``)."""
+    named = {key: value for key, value in spec.get("run", {}).items() if key not in ("name", "model_name", "axes")}
+    return flat(named)
+
+
+def from_run_folder(run_folder: str | Path) -> list[Event]:
+    """The events that spec.json, metrics.parquet and timing.parquet tell, for a run without a journal.
+
+    Empty when the folder has no spec.json.  Times are those of the files, since a table has none of its own.
+    Raises ``tables.TableError`` when a table is damaged.
+    """
+    folder = Path(run_folder)
+    spec, metrics = folder / "spec.json", folder / "metrics.parquet"
+    if not spec.exists():
+        return []
+    params = described(json.loads(spec.read_text(encoding="utf-8")))
+    events: list[Event] = [Start(time=spec.stat().st_mtime, params=params)]
+    for file in (metrics, folder / "timing.parquet"):
+        events += _steps(file) if file.exists() else []
+    if metrics.exists():
+        events.append(End(time=metrics.stat().st_mtime))
+    return events
+
+
+def _steps(file: Path) -> Iterable[Metrics]:
+    written = file.stat().st_mtime
+    for step, rows in tables.read(tables.METRICS, file).groupby("step"):
+        values = {row.name: None if math.isnan(row.value) else row.value for row in rows.itertuples(index=False)}
+        reasons = {row.name: row.reason for row in rows.itertuples(index=False) if isinstance(row.reason, str)}
+        yield Metrics(time=written, step=int(step), values=values, reasons=reasons)
+
+
+def published(folder: Path) -> dict[str, str]:
+    """Tags of a published run: where it ran, where it stopped, and each checkpoint's path and digest.
+
+    Paths are relative to the results folder, so they stay true where it is moved.  Empty for a run in progress.
+    """
+    record, spec = folder / RECORD, folder / "spec.json"
+    if not record.exists() or not spec.exists():
         return {}
-    found: dict[str, list[Event]] = {}
-    frame = tables.read(tables.COUNTS, counts).assign(score=lambda rows: rows["correct"] / rows["samples"])
-    for (run, step, benchmark), rows in frame.groupby(["run", "step", "benchmark"]):
-        values: dict[str, float | None] = {f"{benchmark}/avg@{rows['samples'].max()}": float(rows["score"].mean())}
-        found.setdefault(str(run), []).append(Metrics(time=0.0, step=int(step), values=values))
-    return found
+    trained, told = (json.loads(path.read_text(encoding="utf-8")) for path in (record, spec))
+    retained, removal = folder / RETENTION, ", removed (train.keep)"
+    removed = json.loads(retained.read_text(encoding="utf-8"))["removed"] if retained.exists() else {}
+    tags = {f"stack.{name}": str(value) for name, value in told.get("stack", {}).items()}
+    if told.get("git_commit"):
+        tags["mlflow.source.git.commit"] = told["git_commit"]
+    if trained["stopped"]:
+        tags["seedwise.stopped"] = "step {step}: {reason}".format(**trained["stopped"])
+    for step in trained["checkpoints"]:
+        files = [name for name in sorted(trained["sha256"]) if name.startswith(f"checkpoints/{step}/")]
+        shown = [
+            f"runs/{folder.name}/{file}, sha256 {trained['sha256'][file]}" + removal * (file in removed)
+            for file in files
+        ]
+        tags[f"checkpoint.{step}"] = "\n".join(shown)
+    return tags
 
 
-def status(events: Iterable[Event]) -> tuple[str, float]:
-    """MLflow status of a run and the time of its last event: a process that is gone without an end was killed."""
+def status(events: Iterable[Event], published: bool = False) -> tuple[str, float]:
+    """MLflow status of a run and the time of its last event.
+
+    A process that is gone without an end was killed, unless it had published the run.
+    """
     status, at, start = "FINISHED", 0.0, None
     for event in events:
         at = max(at, event.time)
@@ -108,7 +176,9 @@ def status(events: Iterable[Event]) -> tuple[str, float]:
             status, start = "RUNNING", event
         elif isinstance(event, End):
             status, start = event.status, None
-    return ("KILLED", at) if start is not None and gone(start) else (status, at)
+    if start is not None and gone(start):
+        status = "FINISHED" if published else "KILLED"
+    return status, at
 
 
 def joint_status(statuses: set[str]) -> str:

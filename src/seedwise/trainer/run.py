@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from seedwise.study import Run
+    from seedwise.trainer.live import Live
 
 PACKAGES = ("torch", "trl", "transformers", "peft", "accelerate", "numpy")
 
@@ -66,6 +67,7 @@ def train(
     spec: dict,
     workers: int = 1,
     give_up: str | None = None,
+    live: Live | None = None,
 ) -> None:
     """Train one run and publish it under ``out``; a run that is published already is left alone.
 
@@ -74,7 +76,7 @@ def train(
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
     with the stack beside it; of ``reward_code``, the grader's, the list of all that gave rewards up to there.
     workers: grading processes.  give_up: why it takes no further step: it counts as stopped with the weights of its
-    last state, or those it started from.
+    last state, or those it started from.  live: told of every step as it ends.
     Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
@@ -99,6 +101,8 @@ def train(
         graders = _graders(state, spec.get("reward_code", {}))
         watch = Watch(trainer, run, out, work, held, give_up, graders)
         trainer.add_callback(watch)
+        if live is not None and held is not None:
+            trainer.add_callback(live.of(trainer.records))
         stopped = None
         with listening(watch):
             try:

@@ -1,243 +1,126 @@
-"""A mirror of the record in MLflow.  Files are the record; nothing reads the mirror back.
+"""What we ask of MLflow: a store of experiments and runs, written by one process at a time.
 
-Experiment = study; parent run = method point; child run = one training, found by its tag; a comparison run
-carries the tables and figures of the study.  ``sync`` replays what the files hold and the mirror lacks, and a
-second call changes nothing.  Whoever holds the lock of a store replays for all, so a SQLite store has one
-writer at a time (never on a network file system: use a server there).
-
-The only module that imports MLflow, and only inside functions: that import takes seconds.
+The only module that imports MLflow, and only inside functions: that import takes seconds.  Names are sent in the
+characters MLflow allows (journal.safe_name).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from seedwise import tables
-from seedwise.identity import digest, file_digest
-from seedwise.trainer import progress
-from seedwise.trainer.journal import (
-    Artifact,
-    Event,
-    Metrics,
-    Start,
-    append,
-    from_run_folder,
-    lines,
-    parse,
-    safe_name,
-    started,
-)
-from seedwise.trainer.passing import SQLITE, TrackingError, file_of, only_writer
+from seedwise.identity import digest
+from seedwise.trainer.journal import Metrics, safe_name
+from seedwise.trainer.passing import SQLITE, TrackingError, file_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["Report", "TrackingError", "append", "from_run_folder", "started", "sync"]
-
-POINT, RUN, KIND = "seedwise.point", "seedwise.run", "seedwise.kind"
-
-
-@dataclass
-class Report:
-    """What a sync did, in runs and metric points."""
-
-    study: str
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    points: int = 0
-    killed: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        done = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged, {self.points} points"
-        killed = f", marked as killed: {' '.join(self.killed)}" if self.killed else ""
-        return "\n".join([f"{self.study}: {done}{killed}", *self.notes])
+# MLflow reads its settings from the environment only; its own defaults retry for minutes.
+SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # s
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+UNDEFINED = "seedwise.undefined"
+BUSY_S = 5.0
+"""How long a SQLite store may be written by a foreign program before a sync gives up."""
 
 
-def sync(store: str, study: str, root: Path, *, wait_s: float, runs: pd.DataFrame | None = None) -> Report:
-    """Bring the mirror of a study up to date with its files.
+@contextmanager
+def opened(address: str) -> Iterator[Store]:
+    """The store at ``sqlite:///file``, created where it is missing, or at the address of a server.
 
-    store: where MLflow keeps it, ``sqlite:///results/mlflow.db`` or the address of a server.
-    root: the results folder.  wait_s: seconds to wait for another sync of the same store.
-    runs: tables.RUNS of the study, read from ``<root>/<study>/runs.parquet`` when not given.
-    Raises TrackingError when the lock is not had in time or the store refuses, tables.TableError on a bad file.
+    Raises TrackingError, one line, when it refuses, now or while it is used.
     """
-    root = Path(root).absolute()
-    runs = tables.read(tables.RUNS, root / study / "runs.parquet") if runs is None else runs
-    with only_writer(store, root, wait_s):
-        _settings()
-        from mlflow.exceptions import MlflowException
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
 
-        try:
-            _create_store(store)
-            return _Mirror(store, study, root).update(runs)
-        except MlflowException as error:
-            first = str(error).strip().splitlines()[0]
-            raise TrackingError(f"{store}: {first}; the files are complete, seedwise sync tries again") from error
-
-
-def _settings() -> None:
-    # MLflow reads its settings from the environment only; its own defaults retry for minutes.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    for noisy in ("alembic", "mlflow", "urllib3"):  # what they have to say is in our one line
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    try:
+        _create(address)
+        yield Store(MlflowClient(address), address)
+    except (MlflowException, SQLAlchemyError, sqlite3.OperationalError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise TrackingError(f"{address}: {first}; the files are complete, seedwise sync tries again") from error
 
 
-def _create_store(store: str) -> None:
-    """Create a SQLite store under another name and rename it: one that was half made stays unusable for ever."""
-    if not store.startswith(SQLITE) or file_of(store).exists():
+def _create(address: str) -> None:
+    """Create a SQLite store under another name and rename it: one that was half made stays unusable for ever.
+
+    One that is there must not be in a foreign program's hands: MLflow would try for minutes.
+    """
+    if not address.startswith(SQLITE):
+        return
+    file = file_of(address)
+    if file.exists():
+        with closing(sqlite3.connect(file, timeout=BUSY_S)) as connection:
+            connection.execute("begin immediate")
         return
     from mlflow import MlflowClient
 
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    new = file_of(store).with_name(f"{file_of(store).name}.new")
+    new = file.with_name(f"{file.name}.new")
     new.unlink(missing_ok=True)
     MlflowClient(f"{SQLITE}{new}").search_experiments()
-    new.replace(file_of(store))
+    new.replace(file)
 
 
-class _Mirror:
-    """One study in one store.  runs: the MLflow runs of the study by (kind, tag)."""
+class Store:
+    """An MLflow store.  Every method raises what MLflow raises; ``opened`` turns that into one line."""
 
-    def __init__(self, store: str, study: str, root: Path) -> None:
-        from mlflow import MlflowClient
+    def __init__(self, client: MlflowClient, address: str) -> None:
+        self.client, self.address = client, address
+        self.file = file_of(address).absolute() if address.startswith(SQLITE) else None
 
-        self.client: MlflowClient = MlflowClient(store)
-        self.study, self.root, self.report = study, root, Report(study)
-        file = file_of(store).absolute() if store.startswith(SQLITE) else None
-        # A store in the results folder stays the same store when the folder is moved.
-        self.cursor_name = f".tracking-{study}-{digest(os.path.relpath(file, root) if file else store)[:8]}.json"
-        self.experiment = self._experiment(file.parent if file else None)
-        self.runs: dict[tuple[str, str], list[Run]] = {}
-        for run in self._all_runs():
-            tags = run.data.tags
-            self.runs.setdefault((tags.get(KIND, ""), tags.get(RUN) or tags.get(POINT) or ""), []).append(run)
-
-    def update(self, runs: pd.DataFrame) -> Report:
-        """Replay every run of the study, then its comparison."""
-        scores = progress.scores(self.root / self.study / "analysis" / "scores.parquet")
-        rows = runs.to_dict("records")
-        points = {_point(row): self._parent(row) for row in rows}  # all parents before any child
-        statuses: dict[str, set[str]] = {point: set() for point in points}
-        for row in rows:
-            statuses[_point(row)].add(self._child(row, points[_point(row)].info.run_id, scores.get(row["run"], [])))
-        for point, parent in points.items():
-            self._set_status(parent, progress.joint_status(statuses[point]))
-        self._comparison()
-        return self.report
-
-    def _experiment(self, beside: Path | None) -> str:
-        found = self.client.get_experiment_by_name(self.study)
+    def experiment(self, name: str, tags: Mapping[str, str]) -> str:
+        """Id of the experiment of this name with these tags, created or restored where needed."""
+        found = self.client.get_experiment_by_name(name)
         if found is None:
-            artifacts = None if beside is None else (beside / "mlflow-artifacts" / self.study).as_uri()
-            return self.client.create_experiment(self.study, artifact_location=artifacts)
+            place = None if self.file is None else (self.file.parent / "mlflow-artifacts" / name).as_uri()
+            return self.client.create_experiment(name, artifact_location=place, tags=dict(tags))
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
+        for key, value in tags.items():
+            if found.tags.get(key) != value:
+                self.client.set_experiment_tag(found.experiment_id, key, value)
         return found.experiment_id
 
-    def _all_runs(self) -> Iterator[Run]:
+    def runs(self, experiment: str) -> Iterator[Run]:
+        """All runs that are not deleted; MLflow gives at most 1000 at once."""
         token = None
         while True:
-            page = self.client.search_runs([self.experiment], max_results=1000, page_token=token)
+            page = self.client.search_runs([experiment], max_results=1000, page_token=token)
             yield from page
             token = page.token
             if not token:
                 return
 
-    def _parent(self, row: Mapping[str, Any]) -> Run:
-        known = self.runs.setdefault(("point", _point(row)), [])
-        if not known:
-            tags = {f"seedwise.{name}": str(row[name]) for name in ("model", "method", "setting")}
-            tags |= {KIND: "point", POINT: _point(row)}
-            known.append(self.client.create_run(self.experiment, tags=tags, run_name=_point(row)))
-        return known[0]
+    def begin(self, experiment: str, name: str, tags: Mapping[str, str], start: float | None = None) -> Run:
+        """A new run.  start: seconds since 1970; None: now."""
+        milliseconds = None if start is None else int(start * 1000)
+        return self.client.create_run(experiment, start_time=milliseconds, tags=dict(tags), run_name=name)
 
-    def _child(self, row: Mapping[str, Any], parent: str, scores: list[Event]) -> str:
-        """Replay one run: what is new, or all of it into a fresh MLflow run when its record was rewritten.
+    def params(self, run: Run) -> set[str]:
+        """Names, as sent, of the params a run has: MLflow takes each only once."""
+        return set(self.client.get_run(run.info.run_id).data.params)
 
-        Returns the run's status in MLflow.
-        """
-        folder = self.root / "runs" / row["run"]
-        sources = {"journal": progress.journal(folder), "scores": lines(scores)}
-        if not any(sources.values()):
-            return "SCHEDULED"
-        known, cursor = self.runs.get(("run", row["run"]), []), progress.load(folder / self.cursor_name)
-        child = next((run for run in known if cursor and run.info.run_id == cursor.run_id), None)
-        events = progress.unread(cursor, sources) if child and cursor else None
-        if child is None or events is None:
-            cursor, events = None, [event for data in sources.values() for event in parse(data)[0]]
-            child = self._begin(row, parent, events)
-            self.report.created += 1
-        elif events:
-            self.report.updated += 1
-        else:
-            self.report.unchanged += 1
-        if events:
-            self._replay(child, folder, events)
-        status = self._end(child, row["run"], sources)
-        progress.save(progress.advanced(child.info.run_id, cursor, sources, events), folder / self.cursor_name)
-        self._supersede(known, child)
-        return status
-
-    def _begin(self, row: Mapping[str, Any], parent: str, events: Iterable[Event]) -> Run:
-        tags = {KIND: "run", RUN: row["run"], "mlflow.parentRunId": parent, "seedwise.id": row["id"]}
-        begun = min((event.time for event in events if event.time), default=None)
-        start = None if begun is None else int(begun * 1000)
-        child = self.client.create_run(self.experiment, start_time=start, tags=tags, run_name=row["run"])
-        params = {name: row[name] for name in ("model", "method", "setting", "group_size", "seed")}
-        self._log(child, params=params | {f"axes.{key}": value for key, value in json.loads(row["axes"]).items()})
-        return child
-
-    def _replay(self, child: Run, folder: Path, events: Sequence[Event]) -> None:
-        logged = set(self.client.get_run(child.info.run_id).data.params)
-        for event in events:
-            match event:
-                case Start():
-                    # A process that continues the run states its params again, and MLflow refuses them twice.
-                    params = {name: value for name, value in event.params.items() if safe_name(name) not in logged}
-                    logged |= {safe_name(name) for name in params}
-                    self._log(child, params=params, tags=event.tags)
-                case Artifact():
-                    self._show(child, folder / event.path, event.folder)
-        latest = max((event.time for event in events), default=0.0)
-        otherwise = int(latest * 1000) or child.info.end_time or child.info.start_time
-        self._log_points(child, [event for event in events if isinstance(event, Metrics)], otherwise)
-
-    def _log_points(self, child: Run, events: Iterable[Metrics], otherwise: int) -> None:
-        """Send the numbers.  What is no number is a tag: MLflow would keep infinity as 1.8e308."""
-        from mlflow.entities import Metric
-
-        points: dict[tuple[str, int], Metric] = {}  # the last value of a step counts
-        undefined: dict[str, str] = {}
-        for event in events:
-            for name, value in event.values.items():
-                if value is not None and isfinite(value):
-                    milliseconds = int(event.time * 1000) or otherwise
-                    points[name, event.step] = Metric(safe_name(name), value, milliseconds, event.step)
-                else:
-                    points.pop((name, event.step), None)
-                    reason = event.reasons.get(name) or ("null" if value is None else str(value))
-                    undefined[f"seedwise.undefined.{name}"] = f"step {event.step}: {reason}"
-        sent = list(points.values())
-        for first in range(0, len(sent), 1000):
-            self.client.log_batch(child.info.run_id, metrics=sent[first : first + 1000])
-        self._log(child, tags=undefined)
-        self.report.points += len(sent)
-
-    def _log(self, run: Run, params: Mapping[str, object] | None = None, tags: Mapping[str, str] | None = None) -> None:
+    def describe(
+        self, run: Run, params: Mapping[str, object] | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Send params and tags; long values are cut, with a mark."""
         from mlflow.entities import Param, RunTag
 
         given = [Param(safe_name(name), _cut(value, 6000)) for name, value in (params or {}).items()]
@@ -246,22 +129,45 @@ class _Mirror:
             end = first + 100
             self.client.log_batch(run.info.run_id, params=given[first:end], tags=named[first:end])
 
-    def _show(self, run: Run, path: Path, folder: str) -> None:
+    def log(self, run: Run, events: Iterable[Metrics]) -> int:
+        """Send the numbers; returns how many.  What is no number is a tag: MLflow would keep infinity as 1.8e308.
+
+        NaN and infinity have a tag each; what a step left undefined, with its reason, is a line of one tag.
+        An event without a time (0) has that of the run's start, so that sent again it is the same point.
+        """
+        from mlflow.entities import Metric
+
+        points: dict[tuple[str, int], Metric] = {}  # the last value of a step counts
+        tags: dict[str, str] = {}
+        undefined = dict(line.split(": ", 1) for line in run.data.tags.get(UNDEFINED, "").splitlines() if ": " in line)
+        for event in events:
+            milliseconds = int(event.time * 1000) or run.info.start_time
+            for name, value in event.values.items():
+                points.pop((name, event.step), None)
+                if value is None:
+                    undefined[name] = f"step {event.step}: {event.reasons.get(name, 'null')}"
+                elif isfinite(value):
+                    points[name, event.step] = Metric(safe_name(name), value, milliseconds, event.step)
+                else:
+                    tags[f"{UNDEFINED}.{name}"] = f"step {event.step}: {value}"
+        if undefined:
+            tags[UNDEFINED] = "\n".join(f"{name}: {reason}" for name, reason in undefined.items())
+        sent = list(points.values())
+        for first in range(0, len(sent), 1000):
+            self.client.log_batch(run.info.run_id, metrics=sent[first : first + 1000])
+        self.describe(run, tags={key: tag for key, tag in tags.items() if run.data.tags.get(key) != tag})
+        return len(sent)
+
+    def show(self, run: Run, path: Path, folder: str) -> bool:
+        """Send a file, or the files of a folder; False when it is not there."""
         if path.is_dir():
             self.client.log_artifacts(run.info.run_id, str(path), folder or None)
         elif path.exists():
             self.client.log_artifact(run.info.run_id, str(path), folder or None)
-        else:
-            self.report.notes.append(f"{path}: named in the journal but not there, so not shown in MLflow")
+        return path.exists()
 
-    def _end(self, child: Run, name: str, sources: Mapping[str, bytes]) -> str:
-        status, at = progress.status([event for data in sources.values() for event in parse(data)[0]])
-        if status == "KILLED" and child.info.status != "KILLED":
-            self.report.killed.append(name)
-        self._set_status(child, status, at)
-        return status
-
-    def _set_status(self, run: Run, status: str, at: float = 0.0) -> None:
+    def status(self, run: Run, status: str, at: float = 0.0) -> None:
+        """Set an MLflow status where it is another.  at: when it was reached, seconds since 1970; 0: now."""
         if run.info.status == status:
             return
         if status in ("RUNNING", "SCHEDULED"):
@@ -269,34 +175,12 @@ class _Mirror:
         else:
             self.client.set_terminated(run.info.run_id, status, int(at * 1000) or None)
 
-    def _supersede(self, known: Iterable[Run], current: Run) -> None:
+    def supersede(self, known: Iterable[Run], current: Run) -> None:
+        """Delete runs that ``current`` stands for now, each with a tag that says so."""
         for run in known:
             if run.info.run_id != current.info.run_id:
                 self.client.set_tag(run.info.run_id, "seedwise.superseded_by", current.info.run_id)
                 self.client.delete_run(run.info.run_id)
-
-    def _comparison(self) -> None:
-        """Tables, figures and report in one run, made anew when one of them changed."""
-        folder = self.root / self.study
-        files = [file for part in ("tables/*", "figures/*", "report.html") for file in sorted(folder.glob(part))]
-        if not files:
-            return
-        content = digest({str(file.relative_to(folder)): file_digest(file) for file in files})
-        known = self.runs.get(("comparison", ""), [])
-        current = next((run for run in known if run.data.tags.get("seedwise.content") == content), None)
-        if current is None:
-            current = self.client.create_run(self.experiment, tags={KIND: "comparison"}, run_name="comparison")
-            for file in files:
-                inside = file.parent.relative_to(folder)
-                self._show(current, file, "" if inside == Path() else str(inside))
-            self.client.set_tag(current.info.run_id, "seedwise.content", content)  # last: only a whole one has it
-            self.client.set_terminated(current.info.run_id)
-            self.report.created += 1
-        self._supersede(known, current)
-
-
-def _point(row: Mapping[str, Any]) -> str:
-    return "/".join(str(row[name]) for name in ("model", "method", "setting") if row[name])
 
 
 def _cut(value: object, limit: int) -> str:
