@@ -1,4 +1,4 @@
-"""Time and memory of planning a large study: 2,500 runs, about 10,000 jobs, none of them started.
+"""Time and memory of planning a large study: 2,500 runs, about 12,500 jobs, none of them started.
 
 ``plan.ratio``: wall time of ``snakemake -n`` on the study over that of a bare Snakefile with the same rules, files
 and jobs, whose names stand in a list.  Both are planned from nothing, in turns, each in a process of its own.
@@ -41,7 +41,10 @@ rule all:
     input: "report.html"
 
 rule report:
-    input: "analysis.json", [f"results/runs/{name}/metrics.parquet" for name, run in RUNS.items() if run["trained"]]
+    input:
+        "analysis.json",
+        [f"results/runs/{name}/metrics.parquet" for name, run in RUNS.items() if run["trained"]],
+        [run["measures"] for run in RUNS.values()],
     output: "report.html"
     shell: "true"
 
@@ -85,6 +88,13 @@ rule resample:
     params: id="{run}"
     log: "results/logs/resample/{run}.{id}.log"
     shell: "true"
+
+rule measure:
+    input: lambda wildcards: RUNS[wildcards.run]["measured_from"]
+    output: "results/runs/{run}/measures/{id}.parquet"
+    params: id="{run}"
+    log: "results/logs/measure/{run}.{id}.log"
+    shell: "true"
 """
 
 
@@ -111,14 +121,18 @@ def names(layout: Layout) -> Iterator[dict]:
         trained = name in layout.grid.runs
         weights = f"results/runs/{name}/trained.json" if trained else "results/models/base/files.json"
         paths = {"sampled": layout.sampled(name), "scores": layout.scores(name), "resample": resampled}
-        yield {"name": name, "trained": trained, "weights": weights} | {key: str(path) for key, path in paths.items()}
+        paths["measures"] = layout.measures(name)
+        read = {"measured_from": [str(path) for path in layout.measured_from(name)]}
+        about = {"name": name, "trained": trained, "weights": weights, **read}
+        yield about | {key: str(path) for key, path in paths.items()}
 
 
 def finished(layout: Layout) -> None:
     """The files by which a run counts as finished, empty but for the record."""
     for name in layout.subjects:
         resampled = layout.continuations(name)
-        for path in (layout.sampled(name), layout.scores(name), *((resampled,) if resampled else ())):
+        made = (layout.sampled(name), layout.scores(name), layout.measures(name), *((resampled,) if resampled else ()))
+        for path in made:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
     for name, run in layout.grid.runs.items():

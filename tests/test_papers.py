@@ -25,6 +25,7 @@ import yaml
 from pydantic import BaseModel
 
 from seedwise import grid, tables
+from seedwise.definitions import DEFINITIONS
 from seedwise.layout import Layout
 from seedwise.points import points
 from seedwise.reading import _Loader, parse
@@ -173,6 +174,8 @@ def names_in(path: str) -> set[str] | None:
         return metrics()
     if "/resample/" in path:
         return {column[0] for column in tables.CONTINUATIONS.columns}
+    if "/measures/" in path:
+        return {each.name for each in DEFINITIONS}
     table = OF_TABLE.get(file.stem) if file.suffix == ".parquet" else None
     return {column[0] for column in table.columns} if table else None
 

@@ -172,11 +172,26 @@ def report(layout: Layout) -> Path:
         tables.read(tables.METRICS, layout.run(name) / "metrics.parquet").assign(run=name) for name in _trained(layout)
     ]
     metrics = pd.concat(curves, ignore_index=True)
-    runs = labelled(runs_table(layout), metrics, layout.grid.study.stability)
-    page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs)
+    planned = runs_table(layout)
+    runs = labelled(planned, metrics, layout.grid.study.stability)
+    found = measured(layout, planned)
+    tables.write(tables.MEASURED, found, layout.folder / "measures.parquet")
+    page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs, measured=found)
     drawn = [path for folder in ("tables", "figures") for path in (layout.folder / folder).iterdir()]
-    _mark(layout, "report", [*drawn, layout.report])
+    _mark(layout, "report", [*drawn, layout.folder / "measures.parquet", layout.report])
     return page
+
+
+def measured(layout: Layout, runs: pd.DataFrame) -> pd.DataFrame:
+    """tables.MEASURED: what was measured of all subjects over the problems of each benchmark."""
+    import pandas as pd
+
+    keys, frames = ["run", "model", "method", "setting", "seed"], []
+    for row in runs[runs["run"].isin(layout.measured)][keys].to_dict("records"):
+        found = tables.read(tables.MEASURES, layout.measures(row["run"]))
+        frames.append(found[found["problem"].isna()].drop(columns="problem").assign(**row))
+    columns = pd.Index([column[0] for column in tables.MEASURED.columns])
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
 def facts(layout: Layout) -> dict[str, Any]:

@@ -182,6 +182,31 @@ class Layout:
         """The verdicts on all samples of a subject."""
         return self.run(subject) / "evals" / self._names[self._base(subject)][1] / "scores.parquet"
 
+    def measured_from(self, subject: str) -> list[Path]:
+        """What a subject's measures are made from; the scores of its base choose the problems for some of them."""
+        base = self.scores(self._base(subject))
+        return list(dict.fromkeys([self.sampled(subject), self.scores(subject), base]))
+
+    def measures(self, subject: str) -> Path:
+        """What is measured of a subject's checkpoints beside the comparison."""
+        read = [self._key(path) for path in self.measured_from(subject)]
+        return self.run(subject) / "measures" / f"{digest([read, self._measuring])[:8]}.parquet"
+
+    @cached_property
+    def _measuring(self) -> str:
+        """What the measures of all subjects rest on alike."""
+        study = self.grid.study
+        settings = study.metrics.model_dump(mode="json") | {"budgets": study.metrics.within(study.evaluate.max_tokens)}
+        code = [self._code["measuring"]]
+        if study.metrics.same_answer == "math_verify":
+            code.append(digest(behaviour.of_modules(behaviour.COMPARING_ANSWERS)))
+        return digest([settings, code])
+
+    @property
+    def measured(self) -> list[str]:
+        """The subjects whose measures the report shows."""
+        return self.subjects
+
     def continuations(self, subject: str) -> Path | None:
         """File of the continuation experiment, or None where the study leaves the subject out."""
         wanted = self.grid.study.resample.methods
@@ -209,9 +234,10 @@ class Layout:
 
     @cached_property
     def report_id(self) -> str:
-        """Of the tables, figures and page: the analysis, and the code that renders it."""
+        """Of the tables, figures and page: the analysis, the measures, and the code that renders them."""
         thresholds = self.grid.study.stability.model_dump(mode="json")
-        return digest([self.analysis_id, thresholds, self._code["rendering"]])[:8]
+        measured = sorted(self._key(self.measures(subject)) for subject in self.measured)
+        return digest([self.analysis_id, thresholds, measured, self._code["rendering"]])[:8]
 
     def marker(self, stage: str) -> Path:
         """A record whose name holds the stage's id; only the newest is kept, so it is there only while it is true."""
@@ -226,6 +252,7 @@ class Layout:
     def _code(self) -> dict[str, str]:
         modules = {
             "forcing": behaviour.FORCING,
+            "measuring": behaviour.MEASURING,
             "analysis": behaviour.ANALYSIS,
             "rendering": behaviour.RENDERING,
         }

@@ -54,6 +54,11 @@ class Partial(Layout):
         of = f"{len(self.missing)} of {len(self.planned.runs)} runs"
         return (f"PARTIAL: {of} have no scores, so S is lower than planned: {lost}.",)
 
+    @property
+    def measured(self) -> list[str]:
+        """Those whose measures were taken."""
+        return [name for name in self.subjects if self.measures(name).exists()]
+
     def continuations(self, subject: str) -> Path | None:
         """None also where the experiment has not been done."""
         path = super().continuations(subject)

@@ -1,4 +1,6 @@
-"""Generated files: config/schema.json and config/README.md from study.py, docs/methods.md from the parts."""
+"""Generated files: config/schema.json and config/README.md from study.py, docs/methods.md from the parts,
+docs/metrics.md from the definitions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from seedwise import catalogue
+from seedwise import catalogue, definitions
 from seedwise.algos import presets as algos
 from seedwise.algos.algorithm import Algorithm
 from seedwise.fields import type_name
@@ -20,6 +22,7 @@ from seedwise.study import (
     Forcing,
     Grading,
     Lora,
+    Metrics,
     ModelSpec,
     Primary,
     Resample,
@@ -38,6 +41,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "evaluate.forcing": Forcing,
     "grading": Grading,
     "resample": Resample,
+    "metrics": Metrics,
     "stability": Stability,
     "compare": Compare,
     "compare.primary": Primary,
@@ -175,7 +179,7 @@ def _shown(value: object) -> str:
 
 FILES: dict[str, dict[str, Callable[[], str]]] = {
     "config": {"schema.json": schema, "README.md": readme},
-    "docs": {"methods.md": catalogue.page},
+    "docs": {"methods.md": catalogue.page, "metrics.md": definitions.page},
 }
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from seedwise.engines.base import Engine, Sampling
     from seedwise.evals.filling import Filled
+    from seedwise.evals.metrics import Measures
     from seedwise.grading.pool import Grader
 
 
@@ -264,6 +266,50 @@ def score(layout: Layout, subject: str) -> None:
     path = layout.scores(subject)
     tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), path)
     write_record(record_of(path), _evaluated("scoring", {path.name: file_digest(path)}))
+
+
+@in_one_line
+def measure(layout: Layout, subject: str) -> None:
+    """What the samples of a subject say beside their scores: every metric of every checkpoint and benchmark."""
+    import pandas as pd
+
+    from seedwise.evals.metrics import metrics
+
+    base = tables.read(tables.SCORES, layout.measured_from(subject)[-1])
+    scores = tables.read(tables.SCORES, layout.scores(subject))
+    with _measures(layout) as wanted:
+        frames = [
+            metrics(samples_of(layout, subject, name), scores[scores["benchmark"] == name], base, wanted)
+            for name in layout.benchmarks(subject)
+        ]
+    tables.write(tables.MEASURES, pd.concat(frames, ignore_index=True), layout.measures(subject))
+
+
+@contextmanager
+def _measures(layout: Layout) -> Iterator[Measures]:
+    """What the study wants measured; a grader is there while it compares answers."""
+    from seedwise.evals.metrics import Measures
+    from seedwise.evals.scorers import SCORERS
+
+    study = layout.grid.study
+    wanted = study.metrics
+    measures = Measures(
+        words=wanted.markers,
+        pass_ks=wanted.pass_k,
+        majority_ks=wanted.majority_k,
+        best_ks=wanted.best_k,
+        budgets=wanted.within(study.evaluate.max_tokens),
+        edges=wanted.bands,
+        hard_below=wanted.hard_below,
+        scorers={name: SCORERS[name] for name in wanted.best_of},
+    )
+    if wanted.same_answer == "text":
+        yield measures
+        return
+    from seedwise.evals.metrics_same import by_verifier
+
+    with _grader(layout) as grader:
+        yield replace(measures, same=by_verifier(grader))
 
 
 @in_one_line

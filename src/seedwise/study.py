@@ -45,6 +45,11 @@ Share = Annotated[Number, Field(ge=0, le=1)]
 Positive = Annotated[Number, Field(gt=0)]
 Name = Annotated[str, BeforeValidator(lambda name: _safe(name) if isinstance(name, str) else name)]
 Count = Annotated[int, Field(ge=1)]
+Scorer = Literal["shortest", "longest", "most_frequent", "log_probability"]
+# EAPO follows arXiv 2603.15500, whose authors list these in eval_suppressing_epistemic_verbalization.py.
+EPISTEMIC = (
+    "wait", "hmm", "perhaps", "maybe", "alternatively", "seems", "might", "likely", "guess", "sure", "another",
+)  # fmt: skip
 Diagnostic = Literal["update_mass", "gradient_noise", "entropy_slope", "entropy_change", "entropy_identity"]
 
 
@@ -260,6 +265,73 @@ class Resample(Settings):
         return band
 
 
+class Metrics(Settings):
+    """What every checkpoint is measured by on every benchmark beside the comparison; docs/metrics.md defines each."""
+
+    pass_k: tuple[Count, ...] = Field(
+        default=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+        description="k of pass@k; those above the number of samples are left out",
+    )
+    majority_k: tuple[Count, ...] = Field(default=(2, 4, 8, 16, 32, 64), description="k of majority@k, likewise")
+    best_k: tuple[Count, ...] = Field(default=(2, 4, 8, 16, 32, 64), description="k of best-of-k, likewise")
+    best_of: tuple[Scorer, ...] = Field(
+        default=("shortest", "most_frequent"),
+        description="how the best of k is chosen; log_probability where the samples keep it",
+    )
+    budgets: tuple[Count, ...] | None = Field(
+        default=None,
+        description="tokens within which a correct response counts; null: a quarter, a half and all of "
+        "evaluate.max_tokens",
+    )
+    bands: tuple[Share, ...] = Field(
+        default=(0.0, 0.25, 0.5, 0.75, 1.0),
+        min_length=2,
+        description="edges of bands of the untrained model's accuracy on a problem, from 0 to 1; a band holds its "
+        "lower edge",
+    )
+    hard_below: Annotated[Number, Field(gt=0, le=1)] = Field(
+        default=0.25,
+        description="answer entropy and collision rate are those of problems that the untrained model solves in less "
+        "than this share of its samples",
+    )
+    same_answer: Literal["text", "math_verify"] = Field(
+        default="text", description="wrong answers are one where their texts are, or where math-verify holds them equal"
+    )
+    markers: tuple[str, ...] = Field(
+        default=EPISTEMIC, description="epistemic markers counted per 1,000 tokens, whole words in any case"
+    )
+
+    @field_validator("pass_k", "majority_k", "best_k", "budgets", "bands")
+    @classmethod
+    def _in_order(cls, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if values is not None and list(values) != sorted(set(values)):
+            raise ValueError(f"{list(values)} must rise, without repeats")
+        return values
+
+    @field_validator("bands")
+    @classmethod
+    def _whole_range(cls, bands: tuple[float, ...]) -> tuple[float, ...]:
+        if bands[0] != 0 or bands[-1] != 1:
+            raise ValueError(f"{list(bands)} must begin with 0 and end with 1: every problem lies in one band")
+        return bands
+
+    @field_validator("best_of", "markers")
+    @classmethod
+    def _named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        low = [name.lower() for name in names]
+        for position, name in enumerate(low):
+            if name in low[:position]:
+                raise ValueError(f"names {name!r} twice")
+            if not name.strip() or name == "markers":
+                raise ValueError(f"{name!r} is no word to count: an empty one, or the name of the sum of all")
+        return names
+
+    def within(self, max_tokens: int) -> tuple[int, ...]:
+        """The budgets in use where responses have at most so many tokens."""
+        shares = dict.fromkeys(max(1, max_tokens * part // 4) for part in (1, 2, 4))
+        return tuple(shares) if self.budgets is None else self.budgets
+
+
 class Stability(Settings):
     """When a run's entropy collapses or explodes: its last rollouts against its first (`seedwise.stats.stability`)."""
 
@@ -453,6 +525,7 @@ class Study(Settings):
     evaluate: Evaluate
     grading: Grading = Grading()
     resample: Resample = Resample()
+    metrics: Metrics = Metrics()
     stability: Stability = Stability()
     compare: Compare
 

@@ -110,6 +110,21 @@ SCORES = Table(
     ("step", "benchmark", "problem", "sample"),
 )
 
+MEASURES = Table(
+    "measures",
+    (
+        _req("step", _INT, "checkpoint"),
+        _req("benchmark", _STR, ""),
+        _opt("problem", _STR, "null: over the problems of the benchmark"),
+        _req("metric", _STR, "name with its unit"),
+        _opt("value", _FLOAT, "in the unit of the name; shares and rates in 0..1"),
+        _req("problems", _INT, "problems the value rests on"),
+        _req("samples", _INT, "samples of these problems and of those without a value"),
+        _opt("reason", _STR, "why value is null"),
+    ),
+    ("step", "benchmark", "problem", "metric"),
+)
+
 CONTINUATIONS = Table(
     "continuations",
     (
@@ -159,6 +174,16 @@ COUNTS = Table(
         _opt("tokens", _FLOAT, "mean tokens of a sample; null where nobody counted"),
     ),
     ("model", "run", "step", "benchmark", "problem"),
+)
+
+MEASURED = Table(
+    "measured",
+    (
+        *RUNS.columns[:4],
+        _req("seed", _INT, ""),
+        *(column for column in MEASURES.columns if column[0] != "problem"),
+    ),
+    ("model", "run", "step", "benchmark", "metric"),
 )
 
 MEANS = Table(

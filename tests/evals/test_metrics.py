@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 
 from seedwise import tables
+from seedwise.definitions import DEFINITIONS, definition
 from seedwise.engines.base import Sampling
-from seedwise.evals.metrics import SCORERS, Measures, longest, metrics, shortest
-from seedwise.evals.metrics_tables import MEASURES
+from seedwise.evals.metrics import Measures, metrics
 from seedwise.evals.samples import sample
+from seedwise.evals.scorers import SCORERS, log_probability, longest, most_frequent, shortest
 from seedwise.evals.scores import score
-from seedwise.tables import TableError
+from seedwise.stats.scores import passk
+from seedwise.study import Scorer
+from seedwise.tables import MEASURES, TableError
 
 # problem, text, tokens, stop, answer, correct
 HERE = [
@@ -27,7 +31,16 @@ HERE = [
     ("hard", "5", 40, "stop", "5", 0),
     ("hard", "7", 60, "stop", "7", 1),
 ]
-SOME = Measures(words=("wait", "perhaps"), ks=(2, 3, 8), budgets=(60, 90), edges=(0.0, 0.5, 1.0))
+SOME = Measures(
+    words=("wait", "perhaps"),
+    pass_ks=(1, 3),
+    majority_ks=(2, 3, 8),
+    best_ks=(2, 3, 8),
+    budgets=(60, 90),
+    edges=(0.0, 0.5, 1.0),
+    hard_below=0.25,
+    scorers={"shortest": shortest},
+)
 
 
 def framed(rows: Sequence[tuple[Any, ...]], step: int = 20, benchmark: str = "b") -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -71,6 +84,13 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
     tables.write(MEASURES, found, tmp_path / "measures.parquet")
     assert len(tables.read(MEASURES, tmp_path / "measures.parquet")) == len(found)
     assert values(found, "hard") == {
+        "avg@n": 0.25,
+        "correct_samples": 1.0,
+        "wrong_samples": 2.0,
+        "unparsed_samples": 1.0,
+        "timeout_samples": 0.0,
+        "pass@1": 0.25,
+        "pass@3": pytest.approx(3 / 4),  # three of the four triples hold the right one
         "length_tokens": 97.5,  # (200 + 90 + 40 + 60) / 4
         "length_tokens_correct": 60.0,
         "length_tokens_incorrect": 110.0,
@@ -101,6 +121,9 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
     whole = values(found, None)
     assert whole["length_tokens"] == pytest.approx((75 + 97.5) / 2)
     assert whole["length_tokens_incorrect"] == 110.0  # of the one problem that has any
+    assert whole["avg@n"] == (1 + 0.25) / 2
+    assert whole["correct_samples"] == 3.0  # a number of samples is a sum: 2 + 1
+    assert whole["pass@1"] == pytest.approx((1 + 0.25) / 2)
     assert whole["majority@2"] == pytest.approx((1 + 1 / 3) / 2)
     assert whole["collision_rate"] == pytest.approx(1 / 6)  # of the hard problem alone
     assert whole["wait_per_1000_tokens"] == pytest.approx(2000 / 540)  # 2 in 150 + 390 tokens, not a mean of rates
@@ -113,10 +136,13 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
 
 
 def test_what_is_undefined_says_why() -> None:
-    measures = Measures(words=("wait",), ks=(2,), budgets=(60, 500), edges=(0.0, 0.5, 1.0))
+    measures = replace(
+        SOME, words=(), budgets=(60, 500), scorers={"log_probability": log_probability}, best_ks=(2,), pass_ks=()
+    )
     found = metrics(*framed(HERE), None, measures)
     assert reasons(found) == {
         "accuracy_within_500_tokens": "a sample was cut before 500 tokens: sample with more",
+        "best@2_log_probability": "the samples keep nothing that log_probability could look at",
         **dict.fromkeys(
             (
                 "answer_entropy",
@@ -153,16 +179,22 @@ def test_a_scorer_does_not_see_what_is_right_and_may_be_ones_own() -> None:
         seen.extend(samples)
         return [float(row["answer"] == "7") for row in samples]
 
-    found = metrics(*framed(HERE), None, Measures(ks=(2,), scorers={"seven": says_seven}))
+    found = metrics(*framed(HERE), None, replace(SOME, best_ks=(2,), scorers={"seven": says_seven}))
     assert values(found, "hard")["best@2_seven"] == pytest.approx(0.5)  # any of the 3 of 6 pairs with the right one
     assert seen
-    assert not {"correct", "verdict"} & {key for row in seen for key in row}
+    assert not {"correct", "verdict", "words"} & {key for row in seen for key in row}
 
 
 def test_the_shipped_scorers() -> None:
     rows = [{"tokens": 5, "stop": "stop"}, {"tokens": 9, "stop": "length"}, {"tokens": 7, "stop": "stop"}]
     assert shortest(rows) == [-5.0, None, -7.0]
     assert longest(rows) == [5.0, None, 7.0]
+    assert most_frequent([{"answer": text} for text in ("5", None, "5", "7")]) == [2.0, None, 2.0, 1.0]
+    assert log_probability(rows) is None
+    # nats of a token: -10 / 5 and -21 / 7; a cut response has no answer to be likely
+    kept = [row | {"log_probability": nats} for row, nats in zip(rows, (-10.0, -1.0, -21.0), strict=True)]
+    assert log_probability(kept) == [-2.0, None, -3.0]
+    assert set(SCORERS) == set(get_args(Scorer))  # what a study may name
 
 
 def test_scores_of_other_samples_are_refused() -> None:
@@ -185,14 +217,42 @@ def test_a_real_run_fits_the_table(engine, tokenizer, problems_of, grader, tmp_p
     samples, scores = (
         tables.read(table, tmp_path / f"{table.name}.parquet") for table in (tables.SAMPLES, tables.SCORES)
     )
-    found = metrics(samples, scores, scores, Measures(budgets=(12,), scorers=SCORERS))
+    found = metrics(samples, scores, scores, replace(SOME, budgets=(12,), best_ks=(2, 4, 8), scorers=SCORERS))
     tables.write(MEASURES, found, tmp_path / "measures.parquet")
     whole = values(found, None)
     assert whole["length_tokens"] == pytest.approx(drawn["tokens"].mean())
     assert whole["truncated_share"] == pytest.approx((drawn["stop"] == "length").mean())
     assert {f"best@{k}_{name}" for k in (2, 4, 8) for name in SCORERS} <= set(whole)
+    assert sum(whole[f"{verdict}_samples"] or 0 for verdict in ("correct", "wrong", "unparsed", "timeout")) == 16
 
 
 def test_no_samples() -> None:
     samples, scores = framed(HERE)
     assert metrics(samples.iloc[:0], scores.iloc[:0], None, SOME).empty
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_pass_at_k_is_that_of_the_statistics(n: int) -> None:
+    for c in range(n + 1):
+        rows = [("p", "", 1, "stop", str(k), int(k < c)) for k in range(n)]
+        found = values(metrics(*framed(rows), None, replace(SOME, pass_ks=tuple(range(1, n + 3)))), "p")
+        assert [found[f"pass@{k}"] for k in range(1, n + 1)] == [
+            pytest.approx(float(passk(n, c, k))) for k in range(1, n + 1)
+        ]
+        assert f"pass@{n + 1}" not in found
+
+
+def test_every_metric_is_defined_once_and_every_definition_is_measured() -> None:
+    measures = replace(SOME, scorers=SCORERS)
+    measured = set(metrics(*framed(HERE), base(easy=0.9, hard=0.1), measures)["metric"])
+    named = {each.name: {metric for metric in measured if each.names(metric)} for each in DEFINITIONS}
+    assert all(named.values())
+    assert set.union(*named.values()) == measured
+    # the sum of all markers stands before the words one by one
+    twice = [metric for metric in measured if sum(metric in names for names in named.values()) > 1]
+    assert twice == ["markers_per_1000_tokens"]
+    assert definition("markers_per_1000_tokens").name == "markers_per_1000_tokens"
+    assert definition("wait_per_1000_tokens").name == "<word>_per_1000_tokens"
+    assert definition("accuracy_of_base_0-0.5").unit == "share"
+    with pytest.raises(KeyError):
+        definition("accuracy")

@@ -50,7 +50,7 @@ def test_page_is_self_contained(rendered):
     ids = [value for _, name, value in tags.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in targets} <= set(ids)
-    assert tags.tags.count("svg") == 8
+    assert tags.tags.count("svg") == 9
 
 
 def test_page_answers_in_words(rendered):

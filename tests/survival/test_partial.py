@@ -119,6 +119,19 @@ def test_the_part_and_the_whole_have_ids_of_their_own(layout, lost):
     assert of_what_is_there(layout).analysis_id not in (part.analysis_id, layout.analysis_id)
 
 
+def test_measures_that_were_not_taken_are_left_out(layout, lost):
+    part = of_what_is_there(layout)
+    assert part.measured == []
+    before = part.report_id
+    here = part.subjects[0]
+    row = {"step": 4, "benchmark": "same", "problem": None, "metric": "avg@n", "value": 0.5, "problems": 2}
+    tables.write(tables.MEASURES, [row | {"samples": 8, "reason": None}], layout.measures(here))
+    again = of_what_is_there(layout)
+    assert again.measured == [here]
+    assert again.report_id != before
+    assert list(conclude.measured(again, conclude.runs_table(again))["run"]) == [here]
+
+
 def test_nothing_missing_is_a_matter_for_the_whole_analysis(layout, lost):
     evaluated(layout, lost)
     with pytest.raises(PartialError, match="tiny: every run has scores: seedwise analyse"):

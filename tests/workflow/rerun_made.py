@@ -90,7 +90,7 @@ def draw(wanted: store.Wanted, first: int, stop: int) -> None:
 
 
 def evaluate(layout: Layout, subject: str) -> None:
-    """Every wanted sample of one problem, scores of one answer, and continuations."""
+    """Every wanted sample of one problem, scores of one answer, continuations and a measure."""
     where = {"step": 0, "benchmark": "same", "problem": "p0", "sample": 0}
     for wanted in layout.samples(subject).values():
         draw(wanted, 0, wanted.n)
@@ -101,6 +101,9 @@ def evaluate(layout: Layout, subject: str) -> None:
     if path := layout.continuations(subject):
         tables.write(tables.CONTINUATIONS, [], path)
         made(record_of(path), "resampling", digest_of(path))
+    measure = {"metric": "avg@n", "value": 1.0, "problems": 1, "samples": 1, "reason": None}
+    place = {"step": 0, "benchmark": "same", "problem": None}
+    tables.write(tables.MEASURES, [{**place, **measure}], layout.measures(subject))
 
 
 def digest_of(path: Path) -> dict[str, str]:

@@ -37,6 +37,7 @@ def test_the_page_is_fresh(repository):
 def test_a_stale_page_is_named_and_written(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
+    reference.write(docs)
     (docs / "methods.md").write_text("# Methods of last year\n")
     assert reference.write(docs, check=True) == [docs / "methods.md"]
     assert (docs / "methods.md").read_text() == "# Methods of last year\n"
@@ -53,6 +54,7 @@ def test_one_command_writes_and_checks_both_folders(tmp_path, monkeypatch):
         "config/README.md",
         "config/schema.json",
         "docs/methods.md",
+        "docs/metrics.md",
     ]
     assert CliRunner().invoke(app, ["docs", "--check"]).exit_code == 0
     (tmp_path / "docs" / "methods.md").write_text("")

@@ -22,8 +22,8 @@ from seedwise.layout import Layout
 from seedwise.reading import parse
 
 ROOT = Path(__file__).parents[2]
-TABLES = ("main", "differences", "passk", "trends", "resampling", "runs")
-FIGURES = ("forest", "learning", "entropy", "length", "pass_at_k", "sparsity")
+TABLES = ("main", "differences", "passk", "trends", "measures", "resampling", "runs")
+FIGURES = ("forest", "learning", "entropy", "length", "pass_at_k", "pass_at_k_benchmarks", "sparsity")
 EAPO = {"methods.eapo": {"preset": "eapo", "kappa": "log 4"}}
 
 
@@ -51,7 +51,7 @@ class Project:
                 layout.run(name) / file for file in ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
             ]
         for name in layout.subjects:
-            found = [layout.sampled(name), layout.scores(name), layout.continuations(name)]
+            found = [layout.sampled(name), layout.scores(name), layout.continuations(name), layout.measures(name)]
             files += [path for path in found if path]
         for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ DOWNSTREAM = {"analyse": 1, "report": 1, "track": 1}
 
 
 def retrained(runs: int) -> dict[str, int]:
-    return {"train": runs, "sample": runs, "score": runs, "resample": runs, **DOWNSTREAM}
+    return {"train": runs, "sample": runs, "score": runs, "resample": runs, "measure": runs, **DOWNSTREAM}
 
 
 def test_a_finished_study_plans_nothing_whatever_the_hash_seed(project: Project) -> None:
@@ -116,7 +116,7 @@ def test_a_fresh_study_plans_every_stage(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.study(STUDY)
     # six runs and the base are sampled; the base is not trained
-    expected = {"data": 2, "base": 1, "train": 6, "sample": 7, "score": 7, "resample": 7, **DOWNSTREAM}
+    expected = {"data": 2, "base": 1, "train": 6, "sample": 7, "score": 7, "resample": 7, "measure": 7, **DOWNSTREAM}
     assert project.plan() == expected
 
 

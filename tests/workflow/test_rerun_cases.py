@@ -89,11 +89,11 @@ def agreed(folder: Path, study: dict[str, Any], done: subprocess.CompletedProces
 
 
 def jobs_of(layout: Layout, subjects: list[str] | None = None) -> dict[str, int]:
-    """sample, score and, where the study wants any, resample -> jobs of these subjects (all), and what follows."""
+    """sample, score, measure and, where the study wants any, resample -> jobs of these (all), and what follows."""
     subjects = layout.subjects if subjects is None else subjects
     resampled = sum(layout.continuations(name) is not None for name in subjects)
     found = {"sample": len(subjects), "score": len(subjects), **({"resample": resampled} if resampled else {})}
-    return found | DOWNSTREAM
+    return found | {"measure": len(subjects)} | DOWNSTREAM
 
 
 def test_a_fresh_study_with_awkward_names_and_a_run_named_twice(tmp_path) -> None:
@@ -220,4 +220,22 @@ def test_an_edited_grader_plans_grading_and_what_rests_on_it(tmp_path) -> None:
     (told,) = plan["rewards"]
     assert "trained runs had rewards of an earlier code of the grader (grading.verify changed since)" in told
     kinds = {(job["stage"], reason["kind"]) for job in plan["others"] for reason in job["reasons"]}
-    assert kinds == {("score", "code"), *((stage, "input") for stage in ("resample", "analyse", "report", "track"))}
+    assert kinds == {
+        ("score", "code"),
+        *((stage, "input") for stage in ("resample", "measure", "analyse", "report", "track")),
+    }
+
+
+@pytest.mark.parametrize("edit", ["code", "setting"])
+def test_an_edited_metric_plans_measuring_and_the_report_alone(tmp_path, edit: str) -> None:
+    layout = layout_of(SMOKE, tmp_path)
+    finish(layout)
+    expected = {"measure": len(layout.subjects), "report": 1, "track": 1}
+    if edit == "setting":
+        assert planned(tmp_path, smoke(**{"metrics.markers": ["wait"]})) == expected
+        return
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    with (source / "seedwise/evals/metrics_length.py").open("a") as file:
+        file.write("\nEXTRA = 1\n")
+    assert counted(snakemake(tmp_path, written(SMOKE), source)) == expected

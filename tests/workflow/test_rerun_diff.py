@@ -65,7 +65,7 @@ def test_the_commands_print_one_object_or_one_line(tmp_path, monkeypatch) -> Non
     found = json.loads(run.invoke(cli.app, ["diff", "a.yaml", "b.yaml", "--json"]).output)
     assert (found["a"], len(found["only_a"]), len(found["pairs"])) == ("a.yaml", 6, 6)
     plan = json.loads(run.invoke(cli.app, ["plan", "--study", "a.yaml", "--json"]).output)
-    assert (plan["jobs"]["train"], plan["total"]) == (6, 33)  # 2 + 1 + 6 + 7 + 7 + 7 + 3
+    assert (plan["jobs"]["train"], plan["total"]) == (6, 40)  # 2 + 1 + 6 + 7 + 7 + 7 + 7 + 3
     status = json.loads(run.invoke(cli.app, ["status", "--study", "a.yaml", "--json"]).output)
     assert {state for row in status["rows"] for state in row["stages"].values()} == {"missing"}
     assert run.invoke(cli.app, ["why", "clip_higher.G8.s0", "--study", "a.yaml"]).output.startswith(

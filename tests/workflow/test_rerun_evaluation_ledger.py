@@ -71,7 +71,7 @@ def planned(layout: Layout) -> set[str]:
 def test_a_neutral_edit_of_sampling_leaves_samples_and_all_that_rests_on_them(before, tmp_path, place) -> None:
     old = before({"evals.samples": OLD})
     edited = layout_of(STUDY, tmp_path)
-    assert planned(edited) == {"sample", "score", "resample", "analyse", "report", "track"}
+    assert planned(edited) == {"sample", "score", "resample", "measure", "analyse", "report", "track"}
     names = accepting.candidates(edited, place=place)
     assert names == edited.subjects
     written = accepting.accept(edited, names, "why", place)
@@ -115,7 +115,7 @@ def test_only_the_stages_that_are_named_are_accepted(before, tmp_path, place) ->
     assert [item.stage for item in written] == ["sampling"]
     after = layout_of(STUDY, tmp_path)
     # what is neutral to samples need not be to trainings and continuations
-    assert planned(after) == {"train", "sample", "score", "resample", "analyse", "report", "track"}
+    assert planned(after) == {"train", "sample", "score", "resample", "measure", "analyse", "report", "track"}
     assert [job.stage for job in jobs.planned(after) if job.subject == base] == ["resample"]
     run = next(iter(after.grid.runs))
     with pytest.raises(RerunError, match=f"{run}: nothing to accept: it, or most"):

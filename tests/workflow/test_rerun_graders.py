@@ -23,7 +23,7 @@ from seedwise.reruns.published import Archive
 ROOT = Path(__file__).parents[2]
 VERIFIER = "reasoning_gym:chain_sum"
 BY_MATHS = changed(**{"train_data.verifier": "math_verify"})
-GRADED = {"score": 7, "resample": 7, "analyse": 1, "report": 1, "track": 1}  # six runs and a base
+GRADED = {"score": 7, "resample": 7, "measure": 7, "analyse": 1, "report": 1, "track": 1}  # six runs and a base
 
 
 def asked(tmp_path: Path, study: dict[str, Any], edits: dict[str, tuple[str, str]]) -> dict[str, Any]:

@@ -39,7 +39,8 @@ def test_a_first_study_is_new(tmp_path) -> None:
     found = plan_after(tmp_path)
     # six runs and one base are evaluated
     assert found.counts == {
-        "data": 2, "base": 1, "train": 6, "sample": 7, "score": 7, "resample": 7, "analyse": 1, "report": 1, "track": 1,
+        "data": 2, "base": 1, "train": 6, "sample": 7, "score": 7, "resample": 7, "measure": 7, "analyse": 1,
+        "report": 1, "track": 1,
     }  # fmt: skip
     reason = found.why["train", run_named(found, QAE)][0]
     assert (reason.kind, reason.nearest) == ("new", None)
@@ -187,7 +188,7 @@ def test_one_run_is_told_in_full(tmp_path) -> None:
     layout = layout_of(changed(**{"train.lr": 2e-4}), tmp_path)
     name = planning.subject(layout, QAE)
     found = planning.plan(layout, tmp_path / "work", only=name)
-    assert {job.stage for job in found.jobs} == {"train", "sample", "score", "resample"}
+    assert {job.stage for job in found.jobs} == {"train", "sample", "score", "resample", "measure"}
     told = list(planning.told(found, name))
     assert told[0].startswith(f"train: spec, against {QAE}-")
     assert "  train.lr: 0.0001 -> 0.0002" in told

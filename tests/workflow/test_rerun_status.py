@@ -99,7 +99,8 @@ def test_a_running_training_tells_step_reward_and_time_left(layout) -> None:
         f"{name}: step 2 of 4, 9.00 s\nWriting: 0%\rWriting: 100%\n{name}: step 3 of 4, 1.50 s\n",
     )
     found = row(look(layout), name)
-    assert found.stages == {"train": "running", "sample": "missing", "score": "missing", "resample": "missing"}
+    later = ("sample", "score", "resample", "measure")
+    assert found.stages == {"train": "running", **dict.fromkeys(later, "missing")}
     # one of 4 steps is left, at 1.5 s; the saved state is of step 2
     assert found.progress == standing.Progress(3, 4, 0.5, None, eta_s=1.5)
 
@@ -138,6 +139,18 @@ def test_while_snakemake_is_at_work_a_log_without_an_error_is_work_going_on(layo
     assert row(look(layout), name).stages["score"] == "running"
     path.write_text("seedwise: broken\n")
     assert row(look(layout), name).stages["score"] == "failed"
+
+
+def test_measuring_and_resampling_wait_for_scores_and_not_for_each_other(layout) -> None:
+    name = next(iter(layout.grid.runs))
+    for stage, path in (("resample", layout.continuations(name)), ("measure", layout.measures(name))):
+        path.unlink()
+        log(layout, f"{stage}/{name}.{path.stem}", "seedwise: broken\n")
+    found = row(look(layout), name)
+    assert (found.stages["resample"], found.stages["measure"]) == ("failed", "failed")
+    layout.scores(name).unlink()
+    found = row(look(layout), name)
+    assert (found.stages["score"], found.stages["resample"], found.stages["measure"]) == ("missing",) * 3
 
 
 def test_the_log_of_an_earlier_report_is_no_failure_of_this_one(layout) -> None:

@@ -53,6 +53,7 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
     continued = layout.continuations(name)
     assert continued is not None
     continued.write_bytes(continued.read_bytes()[:100])  # a copy that was cut off
+    layout.measures(name).write_bytes(layout.measures(name).read_bytes()[:100])
     (model,) = layout.grid.models
     (layout.model(model) / "model.safetensors").write_bytes(b"")
     layout.report.unlink()
@@ -67,6 +68,7 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
             ("missing", f"{place}/samples/{lost.parent.name}/{lost.name}"),
             ("edited", f"{place}/evals/{layout.scores(name).parent.name}/scores.parquet"),
             ("edited", f"{place}/resample/{continued.name}"),
+            ("edited", f"{place}/measures/{layout.measures(name).name}"),
             ("missing", "tiny/report.html"),
         ]
     )

@@ -60,6 +60,14 @@ def test_every_run_left_whole_tables(study: Layout) -> None:
         # 8 problems x 8 samples and 6 x 4, at each checkpoint
         assert len(scores) == len(run.train.checkpoints) * (8 * 8 + 6 * 4)
         assert set(scores["verdict"]) <= {"correct", "wrong", "unparsed", "timeout"}
+        measures = tables.read(tables.MEASURES, study.measures(name))
+        assert measures.loc[measures["value"].isna(), "reason"].notna().all()
+        whole = measures[measures["problem"].isna()]
+        # every sample has one verdict, and the shares of correct ones are those of the scores
+        assert whole.loc[whole["metric"].str.endswith("_samples"), "value"].sum() == len(scores)
+        shares = whole[whole["metric"] == "avg@n"].set_index(["step", "benchmark"])["value"]
+        expected = scores.groupby(["step", "benchmark"])["correct"].mean()
+        pd.testing.assert_series_equal(shares.sort_index(), expected, check_names=False)
 
 
 def test_the_base_is_evaluated_once(study: Layout) -> None:
@@ -107,6 +115,12 @@ def test_tables_say_what_the_analysis_says(study: Layout) -> None:
     assert one_seed["reason"].str.contains("needs at least 2, got 1").all()
     main = pd.read_csv(study.folder / "tables" / "main.csv")
     assert {"clip_higher", "qae.K0.4", "base"} <= set(main["method"])
+    measures = pd.read_csv(study.folder / "tables" / "measures.csv")
+    one_seed = measures[(measures["setting"] == "G8.lora8") & (measures["method"] != "base")]
+    assert one_seed["low"].isna().all()
+    assert one_seed["reason"].notna().all()
+    assert (one_seed.loc[one_seed["mean"].notna(), "reason"] == "an interval over seeds needs at least 2, got 1").all()
+    assert set(tables.read(tables.MEASURED, study.folder / "measures.parquet")["run"]) == set(study.subjects)
 
 
 def test_the_report_is_one_file_that_loads_nothing(study: Layout) -> None:

@@ -11,7 +11,7 @@ from study_file import STUDY, changed
 from seedwise import grid as grids
 from seedwise.reading import load, parse
 from seedwise.reference import write
-from seedwise.study import StudyError
+from seedwise.study import Metrics, StudyError
 
 
 def runs_of(study: dict) -> dict:
@@ -59,6 +59,15 @@ def runs_of(study: dict) -> dict:
         ({"models.embedded.kind": "hub"}, "models.embedded", "needs 'id'"),
         ({"evaluate.benchmarks": {}}, "evaluate.benchmarks", "at least 1"),
         ({"resample": {"band": [0.8, 0.2]}}, "resample.band", "is empty"),
+        ({"metrics.bands": [0.2, 1]}, "metrics.bands", "must begin with 0 and end with 1"),
+        ({"metrics.bands": [0, 0.5, 0.5, 1]}, "metrics.bands", "must rise, without repeats"),
+        ({"metrics.pass_k": [4, 2]}, "metrics.pass_k", "must rise, without repeats"),
+        ({"metrics.pass_k": [0]}, "metrics.pass_k", "greater than or equal to 1"),
+        ({"metrics.best_of": ["longest", "longest"]}, "metrics.best_of", "names 'longest' twice"),
+        ({"metrics.best_of": ["best"]}, "metrics.best_of", "most_frequent"),
+        ({"metrics.markers": ["Wait", "wait"]}, "metrics.markers", "names 'wait' twice"),
+        ({"metrics.markers": ["markers"]}, "metrics.markers", "no word to count"),
+        ({"metrics.word": ["wait"]}, "metrics.word", "unknown key"),
         ({"train_data.name": "n_queens"}, "train_data", "n_queens"),
     ],
 )
@@ -104,6 +113,13 @@ def test_one_number_however_it_is_written(text: str, tmp_path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(changed(**{"train.lr": 0.1})).replace("lr: 0.1", f"lr: {text}"))
     assert set(grids.expand(load(path)).runs) == set(runs_of(changed(**{"train.lr": 0.1})))
+
+
+def test_budgets_are_parts_of_the_longest_response_unless_given() -> None:
+    # a quarter, a half and all of 96, and never 0 tokens
+    assert Metrics().within(96) == (24, 48, 96)
+    assert Metrics().within(3) == (1, 3)
+    assert Metrics(budgets=(7,)).within(96) == (7,)
 
 
 def test_logarithms_and_exponents_are_numbers(tmp_path) -> None:

@@ -18,6 +18,7 @@ NAME = GRID.study.study
 ANALYSED = [LAYOUT.scores(name) for name in LAYOUT.subjects]
 ANALYSED += [path for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
 REPORTED = [LAYOUT.run(name) / "metrics.parquet" for name in GRID.runs]
+REPORTED += [LAYOUT.measures(name) for name in LAYOUT.subjects]
 # Jobs find our commands and the study file wherever they run, since every job reads this file.
 os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
@@ -63,6 +64,10 @@ def sampling_inputs(wildcards):
 def scoring_inputs(wildcards):
     problems = [LAYOUT.problems(name) for name in LAYOUT.benchmarks(wildcards.run).values()]
     return [LAYOUT.sampled(wildcards.run), *problems]
+
+
+def measuring_inputs(wildcards):
+    return LAYOUT.measured_from(wildcards.run)
 
 
 def resampling_inputs(wildcards):

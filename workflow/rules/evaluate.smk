@@ -24,3 +24,16 @@ rule score:
         id="{run}",
     shell:
         "seedwise score {params.id:q} > {log:q} 2>&1"
+
+
+rule measure:
+    input:
+        ancient(measuring_inputs),
+    output:
+        "results/runs/{run}/measures/{id}.parquet",
+    log:
+        "results/logs/measure/{run}.{id}.log",
+    params:
+        id="{run}",
+    shell:
+        "seedwise measure {params.id:q} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "benchmarks", "grid", "resampling", "forcing", "runs"]
-FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "sparsity", "forcing"]
+TABLES += ["costs", "benchmarks", "grid", "measures", "resampling", "forcing", "runs"]
+FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "pass_at_k_benchmarks", "sparsity", "forcing"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
 
@@ -40,6 +40,12 @@ rule report:
             category="Tables",
             labels={"what": "self-audit"},
         ),
+        measures=report(
+            LAYOUT.folder / "tables/measures.csv",
+            caption="../report/measures.rst",
+            category="Tables",
+            labels={"what": "what else was measured"},
+        ),
         resampling=report(
             LAYOUT.folder / "tables/resampling.csv",
             caption="../report/resampling.rst",
@@ -69,6 +75,12 @@ rule report:
             caption="../report/pass_at_k.rst",
             category="Figures",
             labels={"what": "pass@k"},
+        ),
+        pass_at_k_benchmarks=report(
+            LAYOUT.folder / "figures/pass_at_k_benchmarks.svg",
+            caption="../report/pass_at_k_benchmarks.rst",
+            category="Figures",
+            labels={"what": "pass@k of every benchmark"},
         ),
         sparsity=report(
             LAYOUT.folder / "figures/sparsity.svg",

@@ -67,7 +67,7 @@ def suggest_k(
 
 @app.command()
 def docs(check: Annotated[bool, typer.Option(help="fail when stale, write nothing")] = False) -> None:
-    """Write config/schema.json, config/README.md and docs/methods.md from the models and the parts."""
+    """Write config/schema.json, config/README.md, docs/methods.md and docs/metrics.md from the code."""
     from seedwise import reference
 
     stale = [path for folder in reference.FILES for path in reference.write(Path(folder), check=check)]

@@ -67,6 +67,14 @@ def score(subject: str, study: StudyFile = DEFAULT) -> None:
 
 
 @app.command()
+def measure(subject: str, study: StudyFile = DEFAULT) -> None:
+    """Measure the samples of a run (or a base) beside their scores: docs/metrics.md."""
+    from seedwise import stages
+
+    stages.measure(_holding(study, subject), subject)
+
+
+@app.command()
 def resample(subject: str, study: StudyFile = DEFAULT) -> None:
     """Continue responses from before windows of high and low entropy."""
     from seedwise import stages

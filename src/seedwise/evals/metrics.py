@@ -1,70 +1,51 @@
 """Metrics of every checkpoint on every benchmark: one row per problem, and one over the problems.
 
-What each number is stands with the function that computes it: metrics_answers, metrics_words, metrics_length.
-avg@n and pass@k are not here: the comparison computes them from the counts of samples (evals.scores.counts).
+What each number is stands with the function that computes it: metrics_answers, metrics_words, metrics_length; names,
+units and sources of all in ``seedwise.definitions``.  They describe: the comparison computes what it tests from the
+counts of samples (evals.scores.counts).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import pandas as pd
 
 from seedwise.evals.frames import frame
 from seedwise.evals.metrics_answers import best_of, classes, diversity, majority
 from seedwise.evals.metrics_length import by_band, hard, lengths, within
-from seedwise.evals.metrics_tables import MEASURES
-from seedwise.evals.metrics_words import EPISTEMIC, mean_rate, occurrences
-from seedwise.tables import TableError
+from seedwise.evals.metrics_words import mean_rate, occurrences
+from seedwise.evals.scorers import Scorer
+from seedwise.tables import MEASURES, TableError
 
 _KEY = ["step", "benchmark", "problem", "sample"]
 _DIVERSITY = ("answer_entropy", "answer_entropy_distinct", "collision_rate")
+_VERDICTS = ("correct", "wrong", "unparsed", "timeout")
+_HIDDEN = {"correct", "verdict", "words"}  # what no scorer may see, and what it has no use for
 Value = tuple[float | None, str | None]
-
-
-class Scorer(Protocol):
-    """Says which of a problem's samples looks best, for best-of-k."""
-
-    def __call__(self, samples: Sequence[Mapping[str, Any]]) -> Sequence[float | None]:
-        """A score per sample, higher is better, None where there is none.
-
-        samples: rows of ``tables.SAMPLES`` with their extracted ``answer``; whether one is right is not among them.
-        """
-        ...
-
-
-def shortest(samples: Sequence[Mapping[str, Any]]) -> list[float | None]:
-    """The fewer tokens the better; a response cut by length has no score."""
-    return [None if row["stop"] == "length" else -float(row["tokens"]) for row in samples]
-
-
-def longest(samples: Sequence[Mapping[str, Any]]) -> list[float | None]:
-    """The more tokens the better; a response cut by length has no score."""
-    return [None if row["stop"] == "length" else float(row["tokens"]) for row in samples]
-
-
-SCORERS: dict[str, Scorer] = {"shortest": shortest, "longest": longest}
 
 
 @dataclass(frozen=True)
 class Measures:
     """What is measured.
 
-    words: counted per 1,000 tokens.  ks: majority@k and best-of-k, those up to the number of samples.
-    budgets: tokens, for accuracy within a budget.  edges: bands of the base model's accuracy.
+    words: counted per 1,000 tokens.  pass_ks, majority_ks, best_ks: k of pass@k, majority@k and best-of-k, those up
+    to the number of samples.  budgets: tokens, for accuracy within a budget.  edges: bands of the base's accuracy.
     hard_below: answer diversity is that of problems the base model solves in less than this share of its samples.
     scorers: name -> scorer, for best-of-k.  same: whether two wrong answers are one; None compares their texts.
     """
 
-    words: tuple[str, ...] = EPISTEMIC
-    ks: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
-    budgets: tuple[int, ...] = ()
-    edges: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    hard_below: float = 0.25
-    scorers: Mapping[str, Scorer] = field(default_factory=lambda: {"shortest": SCORERS["shortest"]})
+    words: tuple[str, ...]
+    pass_ks: tuple[int, ...]
+    majority_ks: tuple[int, ...]
+    best_ks: tuple[int, ...]
+    budgets: tuple[int, ...]
+    edges: tuple[float, ...]
+    hard_below: float
+    scorers: Mapping[str, Scorer]
     same: Callable[[str, str], bool] | None = None
 
 
@@ -75,13 +56,15 @@ def metrics(samples: pd.DataFrame, scores: pd.DataFrame, base: pd.DataFrame | No
     base: ``tables.SCORES`` of the base model on the same benchmarks, one checkpoint; it fixes the bands of difficulty
         and the problems whose answer diversity is measured, the same for every run.  None leaves those undefined.
 
-    Over the problems a metric is the mean of their values, a rate per 1,000 tokens the ratio of the sums; problems
-    without a value (a mean length of correct samples where none is) are left out and ``problems`` says how many count,
-    except that accuracy within a budget is undefined as soon as one problem's is.
+    Over the problems a metric is the mean of their values, a rate per 1,000 tokens the ratio of the sums, a number of
+    samples the sum; problems without a value (a mean length of correct samples where none is) are left out and
+    ``problems`` says how many count, except that accuracy within a budget and best-of-k are undefined as soon as one
+    problem's is.
 
     Raises TableError where samples and scores are not of the same samples, or where a problem is new to the base.
     """
     both = _joined(samples, scores)
+    both["words"] = [occurrences(text, measures.words) for text in both["text"]]
     known = _accuracies(base) if base is not None else None
     rows: list[dict[str, Any]] = []
     for place, here in both.groupby(_KEY[:2]):
@@ -101,8 +84,8 @@ def metrics(samples: pd.DataFrame, scores: pd.DataFrame, base: pd.DataFrame | No
 
 
 def _joined(samples: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
-    """Samples with answer and correctness, sorted by their key."""
-    both = samples.merge(scores[[*_KEY, "correct", "answer"]], on=_KEY, how="outer", indicator=True)
+    """Samples with answer, correctness and verdict, sorted by their key."""
+    both = samples.merge(scores[[*_KEY, "correct", "answer", "verdict"]], on=_KEY, how="outer", indicator=True)
     if (both["_merge"] != "both").any():
         raise TableError("scores: they are not those of the samples; score again")
     both["answer"] = both["answer"].astype(object).where(both["answer"].notna(), None)
@@ -127,6 +110,8 @@ def _of_problem(rows: list[dict[str, Any]], measures: Measures, diverse: bool) -
     labels = classes([row["answer"] for row in rows], correct, measures.same)
     length = lengths(tokens, stops, correct)
     values: dict[str, Value] = {
+        "avg@n": (sum(correct) / len(rows), None),
+        **{f"{verdict}_samples": (sum(row["verdict"] == verdict for row in rows), None) for verdict in _VERDICTS},
         "length_tokens": (length.mean, None),
         "length_tokens_correct": (length.correct, "no correct sample"),
         "length_tokens_incorrect": (length.incorrect, "no incorrect sample"),
@@ -136,23 +121,36 @@ def _of_problem(rows: list[dict[str, Any]], measures: Measures, diverse: bool) -
     for budget in measures.budgets:
         why = f"a sample was cut before {budget} tokens: sample with more"
         values[f"accuracy_within_{budget}_tokens"] = (within(tokens, stops, correct, budget), why)
-    shown = [{key: value for key, value in row.items() if key != "correct"} for row in rows]
-    ks = [k for k in measures.ks if k <= len(rows)]
-    values |= {f"majority@{k}": (majority(labels, correct, k), None) for k in ks}
-    for name, scorer in measures.scorers.items():
-        given = scorer(shown)
-        values |= {f"best@{k}_{name}": (best_of(given, correct, k), None) for k in ks}
+    values |= _of_k(rows, labels, correct, measures)
     if diverse:
         found = diversity(labels)
         why = "fewer than 2 answers" if found.answers < 2 else "one distinct answer"
         for name, value in zip(_DIVERSITY, (found.entropy, found.entropy_distinct, found.collision), strict=True):
             values[name] = (value, why)
-    return values | {name: (rate, "no tokens") for name, rate in _rates(rows, measures.words).items()}
+    return values | {name: (rate, "no tokens") for name, rate in _rates(rows).items()}
 
 
-def _rates(rows: Sequence[Mapping[str, Any]], words: tuple[str, ...]) -> dict[str, float | None]:
-    counts = [occurrences(row["text"], words) for row in rows]
-    every = [{"markers": sum(found.values()), **found} for found in counts]
+def _of_k(
+    rows: Sequence[Mapping[str, Any]], labels: list[int | None], correct: list[bool], measures: Measures
+) -> dict[str, Value]:
+    """What k of a problem's samples would have come to."""
+    n = len(rows)
+    # pass@k is the best of k by a scorer that knows what is right
+    values: dict[str, Value] = {f"pass@{k}": (best_of(correct, correct, k), None) for k in measures.pass_ks if k <= n}
+    values |= {f"majority@{k}": (majority(labels, correct, k), None) for k in measures.majority_ks if k <= n}
+    shown = [{key: value for key, value in row.items() if key not in _HIDDEN} for row in rows]
+    for name, scorer in measures.scorers.items():
+        given, why = scorer(shown), f"the samples keep nothing that {name} could look at"
+        values |= {
+            f"best@{k}_{name}": (None if given is None else best_of(given, correct, k), why)
+            for k in measures.best_ks
+            if k <= n
+        }
+    return values
+
+
+def _rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    every = [{"markers": sum(row["words"].values()), **row["words"]} if row["words"] else {} for row in rows]
     rates = mean_rate(every, [int(row["tokens"]) for row in rows])
     return {f"{word}_per_1000_tokens": rate for word, rate in rates.items()}
 
@@ -168,11 +166,12 @@ def _over(
     for metric in dict.fromkeys(name for values in of.values() for name in values):
         given = [values[metric] for values in of.values() if metric in values]
         known = [value for value, _ in given if value is not None]
-        broken = metric.startswith("accuracy_within_") and len(known) < len(given)
-        mean = math.fsum(known) / len(known) if known and not broken else None
+        broken = metric.startswith(("accuracy_within_", "best@")) and len(known) < len(given)
+        parts = 1 if metric.endswith("_samples") else len(known)
+        mean = math.fsum(known) / parts if known and not broken else None
         why = next((reason for value, reason in given if value is None), None)
         whole[metric] = ((mean, why), len(known))
-    pooled = _rates([row for rows in problems.values() for row in rows], measures.words)
+    pooled = _rates([row for rows in problems.values() for row in rows])
     whole |= {metric: ((rate, "no tokens"), len(problems)) for metric, rate in pooled.items()}
     why = (
         "no scores of the base model"

@@ -72,12 +72,16 @@ def majority(classes_K: Sequence[Hashable | None], correct_K: Sequence[bool], k:
 
 def _below(silent: int, others: Sequence[int], j: int, degree: int) -> NDArray[np.float64]:
     """Ways [t, x] to draw x samples of the others, t of them classes with j samples and none with more."""
+    free = silent + sum(size for size in others if size < j)  # such a class can never reach j
     ways_TX: NDArray[np.float64] = np.zeros((degree // j + 1, degree + 1))
-    ways_TX[0] = [math.comb(silent, x) for x in range(degree + 1)]
+    ways_TX[0] = [math.comb(free, x) for x in range(degree + 1)]
     for size in others:
-        fewer_X = [float(math.comb(size, i)) for i in range(min(j, degree + 1))]
-        new_TX = np.array([np.convolve(row, fewer_X)[: degree + 1] for row in ways_TX], dtype=np.float64)
-        if j <= min(size, degree):
+        if size < j:
+            continue
+        new_TX = ways_TX.copy()
+        for i in range(1, min(j, degree + 1)):
+            new_TX[:, i:] += math.comb(size, i) * ways_TX[:, : degree + 1 - i]
+        if j <= degree:
             new_TX[1:, j:] += math.comb(size, j) * ways_TX[:-1, : degree + 1 - j]
         ways_TX = new_TX
     return ways_TX

@@ -13,20 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# The authors' list (EAPO follows arXiv 2603.15500, eval_suppressing_epistemic_verbalization.py).
-EPISTEMIC = (
-    "wait",
-    "hmm",
-    "perhaps",
-    "maybe",
-    "alternatively",
-    "seems",
-    "might",
-    "likely",
-    "guess",
-    "sure",
-    "another",
-)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")  # let's is one word
 
 

@@ -27,6 +27,8 @@ from seedwise.report.findings import findings, headline
 from seedwise.report.forcing import forcing_rows
 from seedwise.report.forcing_shown import forcing_figure, forcing_table
 from seedwise.report.further import further_tables
+from seedwise.report.measured import grouped, measured_tables
+from seedwise.report.measures import over_seeds
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import resampling
@@ -117,17 +119,20 @@ def render(
     study_facts: Mapping[str, Any],
     samples: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
+    measured: pd.DataFrame | None = None,
 ) -> Path:
     """Write ``out/tables``, ``out/figures`` and ``out/report.html`` from ``out/analysis``; returns the page's path.
 
     metrics: METRICS columns and ``run``.  study_facts: the fields of ``facts.Facts``.  samples: SAMPLES
     columns and ``run`` (prompt, verdict and answer are shown where present).  runs: RUNS; read from
-    ``out/runs.parquet`` when not given.
+    ``out/runs.parquet`` when not given.  measured: MEASURED, None where nothing was measured beside the scores.
     """
     out, facts = Path(out), Facts.of(study_facts)
     results = load(out, runs)
     designs = {(model, setting): design(results, facts, model, setting) for model, setting, _ in results.places()}
-    views = cautioned(views_of(results, facts, designs), facts)
+    nothing = pd.DataFrame(columns=pd.Index([column[0] for column in tables.MEASURED.columns]))
+    summary = over_seeds(nothing if measured is None else measured, results, facts.compare)
+    views = cautioned(views_of(results, facts, designs) | {"measures": measured_tables(summary, results)}, facts)
     _write_tables(views, out / "tables")
     pictures = {
         name: Picture(name, caption, save(figure, name, out / "figures"))
@@ -201,6 +206,11 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
             figures.pass_at_k(results.means, reference, facts.compare.family),
             "Macro pass@k at the last checkpoint. Coloured: reference, untrained model and declared family.",
         ),
+        "pass_at_k_benchmarks": (
+            figures.pass_at_k_benchmarks(results.means, reference, facts.compare.family),
+            "pass@k of each benchmark at the last checkpoint, up to its own number of samples; colours as above. At "
+            "k = n a problem counts as solved when any sample is right.",
+        ),
         "sparsity": (
             figures.sparsity(curves, reference),
             "Shares of responses with positive, zero and negative advantage at every step, mean over seeds.",
@@ -242,7 +252,17 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
         Section(
             "training", "Training", "", views["curves"], [pictures["learning"], pictures["entropy"], pictures["length"]]
         ),
-        Section("passk", "pass@k", "", (), [pictures["pass_at_k"]], views["passk"], "Table"),
+        Section(
+            "passk", "pass@k", "", (), [pictures["pass_at_k"], pictures["pass_at_k_benchmarks"]], views["passk"],
+            "Table",
+        ),
+        Section(
+            "measures", "What else was measured",
+            "Verdicts, accuracy under other rules, diversity of answers, length and words. Descriptive: no test stands "
+            "behind a difference seen here; only the declared families above have verdicts.",
+            grouped(views["measures"], ("verdicts", "accuracy")), (),
+            grouped(views["measures"], ("problems", "responses")), "Difficulty, diversity, length and words",
+        ),
         Section("sparsity", "Sparsity of the advantage", "", (), [pictures["sparsity"]]),
         Section("trends", "Trends", "", views["trends"], along),
         Section("resampling", "Continuation resampling", "", views["resampling"]),

@@ -7,7 +7,7 @@ thick line for their mean, and the reference's mean in grey behind.  No line is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -114,33 +114,57 @@ def pass_at_k(means: pd.DataFrame, reference: str, family: Sequence[str]) -> Fig
     means: MEANS rows.  The reference, the untrained model and the declared family are drawn in
     colour, all other methods in grey; every line carries its name.
     """
-    rows = means[means["metric"].str.startswith("pass@") & means["benchmark"].isna() & means["mean"].notna()]
-    rows = final_rows(rows).assign(k=lambda frame: frame["metric"].str.removeprefix("pass@").astype(int))
+    rows = _passk(means[means["benchmark"].isna()])
     places = list(dict.fromkeys(zip(rows["model"], rows["setting"], strict=True)))
+    parts = {
+        f"{model} {setting}" if len(places) > 1 else "": rows[(rows["model"] == model) & (rows["setting"] == setting)]
+        for model, setting in places
+    }
+    return _fans(rows, parts, reference, family, "macro pass@k (%)")
+
+
+def pass_at_k_benchmarks(means: pd.DataFrame, reference: str, family: Sequence[str]) -> Figure:
+    """pass@k against k of every benchmark, up to the samples it has: a panel for each, per model and setting."""
+    rows = _passk(means[means["benchmark"].notna()])
+    groups = list(rows.groupby(["model", "setting", "benchmark"], sort=False))
+    several = len(set(zip(rows["model"], rows["setting"], strict=True))) > 1
+    parts = {f"{name} {model} {setting}" if several else name: part for (model, setting, name), part in groups}
+    return _fans(rows, parts, reference, family, "pass@k (%)")
+
+
+def _passk(means: pd.DataFrame) -> pd.DataFrame:
+    """The rows of pass@k at the last checkpoints, with their k."""
+    rows = final_rows(means[means["metric"].str.startswith("pass@") & means["mean"].notna()])
+    return rows.assign(k=lambda frame: frame["metric"].str.removeprefix("pass@").astype(int))
+
+
+def _fans(
+    rows: pd.DataFrame, parts: Mapping[str, pd.DataFrame], reference: str, family: Sequence[str], label: str
+) -> Figure:
+    """Curves over k, a panel for each part with its title."""
     with styled():
         if rows["k"].nunique() < 2:
             return empty("pass@k needs at least 2 samples per problem")
-        fig, axes = panels(len(places), 2, 3.6)
+        fig, axes = panels(len(parts), 2, 3.6)
         colours = palette(dict.fromkeys(rows["method"]), reference)
         least = 0.046 * max(rows["mean"].max() - rows["mean"].min(), 0.02)
         extents = [rows["mean"].min(), rows["mean"].max()]
-        for ax, (model, setting) in zip(axes, places, strict=True):
-            part = rows[(rows["model"] == model) & (rows["setting"] == setting)]
+        ks = sorted(rows["k"].unique())
+        for ax, (name, part) in zip(axes, parts.items(), strict=True):
             extents += _fan(ax, part, colours, {reference, BASE, *family}, least)
-            ks = sorted(part["k"].unique())
             ax.set_xscale("log", base=2)
-            ax.set_xlim(ks[0] / 1.08, ks[-1] * 2 ** (0.75 if len(places) == 1 else 1.6))
+            ax.set_xlim(ks[0] / 1.08, ks[-1] * 2 ** (0.75 if len(parts) == 1 else 1.6))
             ax.set_xticks(ks, [str(k) for k in ks])
             ax.minorticks_off()
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
-            if len(places) > 1:
-                title(ax, f"{model} {setting}", "")
+            if name:
+                title(ax, name, "")
         low, high = min(extents) - least, max(extents) + least
         # names may stand above 100 %, ticks may not
         ticks = [tick for tick in MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= 1]
         axes[0].set_yticks(ticks)
         axes[0].set_ylim(low, high)
-        name_axes(fig, "k (samples drawn per problem)", "macro pass@k (%)")
+        name_axes(fig, "k (samples drawn per problem)", label)
         return fig
 
 

@@ -81,13 +81,14 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
-    """Samples, scores and continuations of kept subjects under ids that no study has; samples that none asks for."""
+    """Samples, scores, continuations, measures of kept subjects under ids that no study has; samples none asks for."""
     used: set[Path] = set()
     wanted: dict[Path, list[Wanted]] = {}
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent}
             used |= {file for path in [layout.continuations(subject)] if path for file in (path, record_of(path))}
+            used.add(layout.measures(subject))
             for each in layout.samples(subject).values():
                 wanted.setdefault(each.folder, []).append(each)
     used |= wanted.keys()
@@ -97,7 +98,7 @@ def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
     for subject in {name for layout in studies for name in layout.subjects}:
         folder = results / "runs" / subject
         if not folder.is_symlink():
-            for part in ("samples", "evals", "resample"):
+            for part in ("samples", "evals", "resample", "measures"):
                 yield from (path for path in _entries(folder / part) if path not in used)
 
 

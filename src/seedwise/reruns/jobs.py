@@ -12,7 +12,7 @@ from pathlib import Path
 
 from seedwise.layout import Layout
 
-STAGES = ("data", "base", "train", "sample", "score", "resample", "analyse", "report", "track")
+STAGES = ("data", "base", "train", "sample", "score", "resample", "measure", "analyse", "report", "track")
 TRAINED = ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
 
 
@@ -59,11 +59,14 @@ def inputs(layout: Layout, stage: str, subject: str) -> list[Path]:
         found = [path for name in layout.subjects if (path := layout.continuations(name))]
         return [*(layout.scores(name) for name in layout.subjects), *found]
     if stage == "report":
-        return [layout.marker("analysis"), *(layout.run(name) / "metrics.parquet" for name in grid.runs)]
+        curves = [layout.run(name) / "metrics.parquet" for name in grid.runs]
+        return [layout.marker("analysis"), *curves, *(layout.measures(name) for name in layout.subjects)]
     if stage == "track":
         return [layout.marker("report")]
     if stage == "base":
         return []
+    if stage == "measure":
+        return layout.measured_from(subject)
     asked = [layout.problems(name) for name in layout.benchmarks(subject).values()]
     read = {
         "sample": [_weights(layout, subject)],
@@ -97,7 +100,8 @@ def _outputs(layout: Layout) -> Iterator[tuple[Path, tuple[str, str]]]:
 
 
 def evaluated(layout: Layout, subject: str) -> dict[str, Path]:
-    """sample, score and, where the study wants it, resample -> the file that says it is done."""
-    found = {"sample": layout.sampled(subject), "score": layout.scores(subject)}
+    """sample, score, where the study wants it resample, and measure -> the file that says it is done."""
     path = layout.continuations(subject)
-    return found if path is None else found | {"resample": path}
+    resampled = {} if path is None else {"resample": path}
+    measured = {"measure": layout.measures(subject)}
+    return {"sample": layout.sampled(subject), "score": layout.scores(subject), **resampled, **measured}

@@ -23,6 +23,8 @@ from seedwise.reruns.running import SAMPLES, jobs_here, leased, logged_step, sav
 State = Literal["missing", "running", "done", "failed"]
 WHOLE = {"analyse": "analysis", "report": "report", "track": "tracking"}
 """Stages that look at all of a study -> their markers."""
+AFTER = {"sample": "train", "score": "sample", "resample": "score", "measure": "score"}
+"""Stages of a subject -> the one that each waits for."""
 LINES = 3
 """Last lines of a log that are shown of a failure."""
 ERROR = re.compile(r"^(seedwise: |Traceback |[\w.]+Error\b)", re.MULTILINE)
@@ -107,10 +109,10 @@ class Look:
             files = {"train": self.layout.run(subject) / "trained.json"} | files
         logs = {stage: self._log(stage, subject, path) for stage, path in files.items()}
         states: dict[str, State] = {}
-        free = True  # a log of a stage whose input is missing tells of an earlier attempt
         for stage, path in files.items():
+            # a log of a stage whose input is missing tells of an earlier attempt
+            free = states.get(AFTER.get(stage, ""), "done") == "done"
             states[stage] = self._state(stage, subject, path, logs[stage], free)
-            free = free and states[stage] == "done"
         progress = self._progress(subject, states["train"], logs["train"]) if trained else None
         return Row(subject, states, progress, _failures(states, logs))
 
@@ -194,7 +196,7 @@ def table(status: Status) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    stages = ("train", "sample", "score", "resample")
+    stages = ("train", "sample", "score", "resample", "measure")
     colours = {"done": "green", "running": "cyan", "failed": "red", "missing": "dim"}
     grid = Table(title=_title(status), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in ("run", *stages, "step", "reward", "left"):

@@ -145,7 +145,7 @@ def _readable(table: tables.Table, path: Path) -> Iterator[Fault]:
 
 
 def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
-    """Samples, scores and continuations against their records; those without one by their columns."""
+    """Samples, scores and continuations against their records; measures, and those without one, by their columns."""
     record = layout.sampled(subject)
     if record.exists():
         content, fault = _record(record)
@@ -161,6 +161,7 @@ def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
         if record.exists():
             content, fault = _record(record)
             yield from [fault] if fault else _digests(record.parent, recorded(content), record.name)
+    made |= {layout.measures(subject): tables.MEASURES}
     for path, table in made.items():
         if path is not None and path.exists() and not record_of(path).exists():
             yield from _readable(table, path)
