@@ -209,7 +209,9 @@ class Evaluate(Settings):
     """Sampling of every checkpoint on every benchmark, and grading."""
 
     benchmarks: dict[Name, Task] = Field(min_length=1, description="name -> problems")
-    samples: Count | dict[str, Count] = Field(default=16, description="samples per problem; or benchmark -> samples")
+    samples: Count | dict[str, Count] = Field(
+        default=16, description="per problem, or benchmark -> number; more draw the new ones"
+    )
     temperature: Annotated[Number, Field(ge=0)] = 0.7
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0

@@ -8,6 +8,7 @@ rule report:
     input:
         ancient(LAYOUT.marker("analysis")),
         ancient(REPORTED),
+        ancient(MEASURED),
     output:
         LAYOUT.marker("report"),
         page=report(

@@ -1,6 +1,9 @@
 rule resample:
     input:
-        ancient(resampling_inputs),
+        ancient(weights),
+        ancient(SCORED),
+        ancient(SAMPLED),
+        ancient(RESAMPLED),
     output:
         "results/runs/{run}/resample/{id}.parquet",
         "results/runs/{run}/resample/{id}.json",

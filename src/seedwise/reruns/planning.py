@@ -86,9 +86,7 @@ class Plan:
 
 def plan(layout: Layout, work: Path = WORK, only: str | None = None) -> Plan:
     """The plan of a study; with ``only``, of the jobs of one run or base.  Reads files and changes none."""
-    jobs, archive = planned(layout), Archive(layout.root / "runs")
-    if only is not None:
-        jobs = [job for job in jobs if job.subject == only]
+    jobs, archive = planned(layout, only), Archive(layout.root / "runs")
     costs = Costs(layout, archive, work)
     runs = [layout.grid.runs[job.subject] for job in jobs if job.stage == "train"]
     of_study = [run for name, run in layout.grid.runs.items() if only in (None, name)]
