@@ -8,23 +8,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedwise import behaviour, retention, tables, tracked
+from seedwise.engines.settings import EngineSettings, OnTransformers
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
-from seedwise.layout import WORK, Layout
+from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import ledger
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from seedwise.engines.base import Engine, Sampling
+    from seedwise.engines.base import ReadingEngine, Sampling
+    from seedwise.engines.serving import Host
     from seedwise.evals.filling import Filled
     from seedwise.evals.metrics import Measures
     from seedwise.grading.pool import Grader
@@ -86,9 +88,10 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
     spec = {
         "run": run.model_dump(mode="json"),
         "behaviour": training_behaviour(run.algorithm),
-        "covers": sorted(behaviour.of_modules(behaviour.TRAINING)),
+        "covers": sorted(behaviour.of_training()),
         "data_sha256": file_digest(layout.problems(run.data)),
         "accepted": ledger.resting(ledger.training(run.algorithm)),
+        "reward_code": ledger.rewards(run.rewards),
         "git_commit": _git_commit(),
     }
     with tracked.live(layout, name, spec) as live:
@@ -104,6 +107,16 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
         )
     if run.init_from in layout.grid.runs:
         retention.settle(layout, run.init_from)
+
+
+def _evaluated(stage: ledger.Stage, digests: Mapping[str, str]) -> dict[str, Any]:
+    """What stands beside the files of a stage of evaluation: their digests, and the code that made them."""
+    code = ledger.evaluation(stage)
+    return {
+        "sha256": dict(digests),
+        "behaviour": ledger.equated(code, stage=stage),
+        "accepted": ledger.resting(code, stage=stage),
+    }
 
 
 def _git_commit() -> str | None:
@@ -129,32 +142,37 @@ def _sampling(layout: Layout, tokenizer: Any, subject: str) -> Sampling:
     )
 
 
-def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
+@contextmanager
+def _host(settings: EngineSettings) -> Iterator[Host]:
+    """What serves all checkpoints of a job; nothing is loaded until it holds one."""
+    from seedwise.engines.serving import opened
+
+    with opened(settings) as host:
+        yield host
+
+
+def _engine(host: Host, layout: Layout, subject: str, step: int) -> tuple[ReadingEngine, Any]:
     """An engine that holds a subject's weights at a step, and its tokenizer."""
     from seedwise.trainer.imports import quick
 
     with quick():
         from safetensors import SafetensorError
 
-        from seedwise.engines.transformers import Transformers
-        from seedwise.models.load import load
+        import seedwise.engines.transformers  # noqa: F401 - every host reads weights or tokenizers with it
+        from seedwise.engines.serving import Weights
 
     if subject in layout.grid.bases:
-        model, tokenizer = load(layout.model(layout.grid.bases[subject].folder))
-    else:
-        run = layout.grid.runs[subject]
-        checkpoint = layout.run(subject) / "checkpoints" / str(step)
-        if not checkpoint.is_dir():
-            removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
-            raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
-        try:
-            if run.model.lora is None:
-                model, tokenizer = load(checkpoint)
-            else:
-                model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
-        except (SafetensorError, json.JSONDecodeError) as error:
-            raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
-    return Transformers(model, tokenizer, batch=512), tokenizer
+        return host.hold(Weights(layout.model(layout.grid.bases[subject].folder)))
+    run = layout.grid.runs[subject]
+    checkpoint = layout.run(subject) / "checkpoints" / str(step)
+    if not checkpoint.is_dir():
+        removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
+        raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
+    weights = Weights(checkpoint) if run.model.lora is None else Weights(layout.model(run.base), checkpoint)
+    try:
+        return host.hold(weights)
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
 
 
 def _again(layout: Layout, subject: str) -> str:
@@ -162,10 +180,16 @@ def _again(layout: Layout, subject: str) -> str:
 
 
 @in_one_line
-def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
+def sample(
+    layout: Layout,
+    subject: str,
+    work: Path = WORK,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
     """Draw what the store lacks of a subject's samples, checkpoint by checkpoint, and record what the study rests on.
 
     Every part is published as it is drawn, so a sampling that was stopped goes on from there.
+    engine: what draws, one for all checkpoints.
     """
     from seedwise.evals import store
     from seedwise.trainer import lease
@@ -173,28 +197,28 @@ def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
     wanted = layout.samples(subject)
     if any(store.gaps(each, step) for each in wanted.values() for step in each.steps):
         folder = work.absolute() / subject / "samples"
-        with lease.hold(folder) as held:
+        with lease.hold(folder) as held, _host(engine) as host:
             for step in layout.steps(subject):
-                for each, part, rows in _drawn(layout, subject, step):
+                for each, part, rows in _drawn(host, layout, subject, step):
                     with held.publishing():
                         store.write(each.folder, part, rows)
                     print(f"{subject}: {each.label}, step {step}: {len(rows)} completions drawn", flush=True)
             shutil.rmtree(folder)
             if not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
-    write_record(layout.sampled(subject), store.record(wanted.values()))
+    write_record(layout.sampled(subject), _evaluated("sampling", store.record(wanted.values())))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)
 
 
-def _drawn(layout: Layout, subject: str, step: int) -> Iterator[Filled]:
+def _drawn(host: Host, layout: Layout, subject: str, step: int) -> Iterator[Filled]:
     """What the store lacks at a checkpoint, one part after the other; nothing is loaded for none."""
     from seedwise.evals import store
 
     lacking = [each for each in layout.samples(subject).values() if step in each.steps and store.gaps(each, step)]
     if not lacking:
         return
-    engine, tokenizer = _engine(layout, subject, step)
+    engine, tokenizer = _engine(host, layout, subject, step)
     from seedwise.evals.filling import fill  # after the engine, whose import is made quick
 
     yield from fill(
@@ -218,7 +242,7 @@ def samples_of(layout: Layout, subject: str, label: str) -> pd.DataFrame:
 
     record = layout.sampled(subject)
     try:
-        return store.read(layout.samples(subject)[label], json.loads(record.read_text()))
+        return store.read(layout.samples(subject)[label], store.recorded(json.loads(record.read_text())))
     except (tables.TableError, store.StoreError) as error:
         raise StageError(f"{error}; remove {record} with it: its other files are kept") from None
 
@@ -252,7 +276,9 @@ def score(layout: Layout, subject: str) -> None:
         for label, wanted in layout.samples(subject).items():
             problems = tables.read(tables.PROBLEMS, layout.problems(names[wanted.benchmark]))
             frames.append(grade(samples_of(layout, subject, label), problems, grader))
-    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), layout.scores(subject))
+    path = layout.scores(subject)
+    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), path)
+    write_record(record_of(path), _evaluated("scoring", {path.name: file_digest(path)}))
 
 
 @in_one_line
@@ -300,28 +326,39 @@ def _measures(layout: Layout) -> Iterator[Measures]:
 
 
 @in_one_line
-def resample(layout: Layout, subject: str) -> None:
-    """The continuation experiment on the last checkpoint of a subject."""
-    path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
-    if path is None:
-        raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
-    engine, tokenizer = _engine(layout, subject, step)
-    from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
+def resample(
+    layout: Layout,
+    subject: str,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
+    """The continuation experiment on the last checkpoint of a subject; the file that says it is done comes last.
 
-    samples = samples_of(layout, subject, benchmark)
-    scores = tables.read(tables.SCORES, layout.scores(subject))
-    with _grader(layout) as grader:
-        rows = continuations(
-            engine,
-            tokenizer,
-            samples=samples[samples["step"] == step],
-            scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
-            problems=_problems(layout, tokenizer, subject, benchmark),
-            settings=layout.grid.study.resample,
-            sampling=_sampling(layout, tokenizer, subject),
-            grader=grader,
-            run=subject,
-        )
-    tables.write(tables.CONTINUATIONS, rows, path)
+    engine: what reads and continues.
+    """
+    files, benchmark, step = layout.resampling(subject), layout.resampled, layout.steps(subject)[-1]
+    if not files:
+        raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
+    with _host(engine) as host:
+        reading, tokenizer = _engine(host, layout, subject, step)
+        from seedwise.evals.continuations import experiment  # after the engine, whose import is made quick
+
+        samples = samples_of(layout, subject, benchmark)
+        scores = tables.read(tables.SCORES, layout.scores(subject))
+        with _grader(layout) as grader:
+            found = experiment(
+                reading,
+                tokenizer,
+                samples=samples[samples["step"] == step],
+                scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
+                problems=_problems(layout, tokenizer, subject, benchmark),
+                settings=layout.grid.study.resample,
+                sampling=_sampling(layout, tokenizer, subject),
+                grader=grader,
+                run=subject,
+            )
+    for name in reversed(files):
+        tables.write(tables.RESAMPLED[name], found[name], files[name])
+    digests = {path.name: file_digest(path) for path in files.values()}
+    write_record(record_of(files["continuations"]), _evaluated("resampling", digests))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

@@ -11,7 +11,7 @@ from typing import Any
 
 from seedwise.evals.store import cover, listed
 from seedwise.layout import WORK, Layout
-from seedwise.reruns import RerunError, ledger
+from seedwise.reruns import RerunError, graders, ledger
 from seedwise.reruns.estimates import Costs, Estimate, of_bytes, total
 from seedwise.reruns.jobs import STAGES, Job, planned
 from seedwise.reruns.published import Archive
@@ -28,7 +28,8 @@ class Plan:
     jobs, why: every planned job and its reasons, by (stage, subject).  draws: of one run or base, what the store of its
     samples lacks.  seconds, disk: of each run to be trained.
     study_disk: of all runs of the study.  saved: step a stopped training goes on from.  accepted: entry of the
-    ledger -> its reason, for the entries that names of this study rest on.
+    ledger -> its reason, for the entries that results of this study rest on.  rewards: what is to be said of runs
+    whose rewards came from an earlier code of the grader.
     """
 
     study: str
@@ -41,6 +42,7 @@ class Plan:
     saved: dict[str, int]
     accepted: dict[str, str]
     notes: tuple[str, ...]
+    rewards: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -49,7 +51,8 @@ class Plan:
         return {stage: found[stage] for stage in STAGES if found[stage]}
 
     def json(self) -> str:
-        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, notes."""
+        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, accepted,
+        rewards, notes."""
         training = [job.subject for job in self.jobs if job.stage == "train"]
         runs = [
             {
@@ -75,6 +78,7 @@ class Plan:
             "device_seconds": asdict(total(self.seconds.values())),
             "disk_bytes": {"planned": asdict(total(self.disk.values())), "study": asdict(self.study_disk)},
             "accepted": self.accepted,
+            "rewards": list(self.rewards),
             "notes": list(self.notes),
         }
         return json.dumps(content, allow_nan=False)
@@ -82,9 +86,7 @@ class Plan:
 
 def plan(layout: Layout, work: Path = WORK, only: str | None = None) -> Plan:
     """The plan of a study; with ``only``, of the jobs of one run or base.  Reads files and changes none."""
-    jobs, archive = planned(layout), Archive(layout.root / "runs")
-    if only is not None:
-        jobs = [job for job in jobs if job.subject == only]
+    jobs, archive = planned(layout, only), Archive(layout.root / "runs")
     costs = Costs(layout, archive, work)
     runs = [layout.grid.runs[job.subject] for job in jobs if job.stage == "train"]
     of_study = [run for name, run in layout.grid.runs.items() if only in (None, name)]
@@ -97,8 +99,9 @@ def plan(layout: Layout, work: Path = WORK, only: str | None = None) -> Plan:
         disk={run.name: costs.disk(run) for run in runs},
         study_disk=total(costs.disk(run) for run in of_study),
         saved={run.name: saved_step(work / run.name) for run in runs},
-        accepted=ledger.accepted(run.algorithm for run in of_study),
+        accepted=ledger.accepted(of_study),
         notes=(*layout.grid.notes, *_without_weights(layout, jobs)),
+        rewards=tuple(graders.told(layout, archive, only)),
     )
 
 
@@ -171,6 +174,7 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"disk of the runs to be trained: {shown_bytes(total(plan.disk.values()))}"
     yield f"disk of all runs of the study: {shown_bytes(plan.study_disk)}"
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
     yield from (f"note: {note}" for note in plan.notes)
 
 
@@ -196,6 +200,7 @@ def told(plan: Plan, name: str) -> Iterator[str]:
             if plan.saved[name]:
                 yield f"  goes on from step {plan.saved[name]}"
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
 
 
 def shown_seconds(estimate: Estimate) -> str:
