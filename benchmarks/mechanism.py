@@ -35,7 +35,8 @@ REPOSITORY = Path(__file__).parents[1]
 MARKER = "<!-- mechanism -->"
 TESTED = (
     ("Outcome", "l"), ("What", "l"), ("Kind", "l"), ("Estimate", "r"), ("95 % interval", "r"), ("Claimed", "l"),
-    ("Adjusted p", "r"), ("g", "r"), ("Could have found", "r"), ("S", "r"), ("Verdict", "l"), ("Remark", "l"),
+    ("Adjusted p", "r"), ("Equivalence p", "r"), ("g", "r"), ("Could have found", "r"), ("S", "r"),
+    ("Verdict", "l"), ("Remark", "l"),
 )  # fmt: skip
 MEANS = (("Outcome", "l"), ("Measure", "l"), ("Method", "l"), ("Mean", "r"), ("95 % interval", "r"), ("S", "r"))
 SCORES = (
@@ -136,7 +137,8 @@ def _tested(row: dict, outcomes: dict[str, Outcome]) -> tuple[Cell, ...]:
     said = [row["flags"], row["reason"] if isinstance(row["reason"], str) else ""]
     return cells(
         row["outcome"], row["subject"], row["kind"], figure(row["estimate"]), _interval(row), direction or DASH,
-        probability(row["p_adjusted"]), plain(row["hedges_g"], 2), figure(row["detectable"]), str(row["seeds"]),
+        probability(row["p_adjusted"]), probability(row["tost_p_adjusted"]), plain(row["hedges_g"], 2),
+        figure(row["detectable"]), str(row["seeds"]),
         row["verdict"] if known(row["verdict"]) else DASH, "; ".join(filter(None, said)),
     )  # fmt: skip
 
