@@ -110,7 +110,7 @@ def _heading(layout: Layout, study: Path, stops: pd.DataFrame, tested: Sequence[
     yield f"    python -m benchmarks.mechanism --study {study}"
     yield ""
     plural = "sitting" if ended == 1 else "sittings"
-    lost = f", and {killed} that were killed, whose time is not known" if killed else ""
+    lost = f" and {killed} killed, whose time is not known" if killed else ""
     yield (
         f"{len(specs)} runs, {trained:,} optimizer steps, seeds {len(layout.grid.study.seeds)}; wall time "
         f"{60 * hours:.0f} minutes in {ended} {plural}{lost}; trained at commit {', '.join(commits)}; "
@@ -125,7 +125,7 @@ def _heading(layout: Layout, study: Path, stops: pd.DataFrame, tested: Sequence[
 def _claims(outcomes: dict[str, Outcome]) -> Iterator[str]:
     for name, outcome in outcomes.items():
         low, high = (f"{100 * share:g}" for share in outcome.over)
-        yield f"- `{name}` ({outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps): {outcome.claim}."
+        yield f"- `{name}` ({outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps): {outcome.claim or 'none'}."
 
 
 def _view(title: str, columns: tuple, lines: list[tuple[Cell, ...]], data: list[dict]) -> TableView:
