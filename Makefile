@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test test-survival test-services check bench ui
+.PHONY: env study test test-survival test-services test-slurm check bench ui
 
 env: $(STAMP)
 
@@ -37,6 +37,11 @@ test-survival: env
 # A real MLflow server on 127.0.0.1.
 test-services: env
 	$(IN_ENV) pytest -m service tests/services
+
+# A real Slurm of one node on 127.0.0.1, with a folder, ports and a key of its own; asks before it installs packages.
+test-slurm: env
+	@tests/slurm/ready.sh
+	$(IN_ENV) pytest -m service tests/slurm
 
 check: env
 	$(IN_ENV) ruff check .

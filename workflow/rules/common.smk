@@ -1,6 +1,7 @@
 """Study -> files.  Every path carries the id of what it holds, so a rule runs exactly when its file is missing."""
 
 import os
+import signal
 import sys
 
 from snakemake.exceptions import WorkflowError
@@ -26,6 +27,9 @@ os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
     SEEDWISE_STUDY=config["study"],
 )
+# Slurm warns every process of a job ahead of its time limit.  A training listens; Snakemake and the shell around it,
+# which inherits this, would end it before it has saved.
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 if workflow.is_main_process:
     for note in GRID.notes:
