@@ -21,6 +21,7 @@ from seedwise.study import StudyError
 
 RESULTS = Path("results")
 WORK = Path("work")
+BESIDE = ("chosen", "along", "words", "example")  # the continuations
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ class Layout:
         return self.subjects
 
     def continuations(self, subject: str) -> Path | None:
-        """File of the continuation experiment, or None where the study leaves the subject out."""
+        """The file that says the continuation experiment is done, or None where the study leaves the subject out."""
         if subject not in self._continued:
             self._continued[subject] = self._continuations(subject)
         return self._continued[subject]
@@ -236,6 +237,16 @@ class Layout:
         """Settings of the continuation experiment and its benchmark, canonical: all subjects share them."""
         settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
         return f"{canonical(settings)},{canonical(self.resampled)}"
+
+    def resampling(self, subject: str) -> dict[str, Path]:
+        """The experiment's files by what they hold (``tables.RESAMPLED``), the one that says it is done first.
+
+        None where the study leaves the subject out.
+        """
+        path = self.continuations(subject)
+        if path is None:
+            return {}
+        return {"continuations": path} | {name: path.with_name(f"{path.stem}.{name}.parquet") for name in BESIDE}
 
     @property
     def resampled(self) -> str:

@@ -7,10 +7,13 @@ import sys
 from snakemake.exceptions import WorkflowError
 
 from seedwise import layout as layouts
+from seedwise import machine as machines
 from seedwise.study import StudyError
 
 try:
     LAYOUT = layouts.read(config.setdefault("study", "config/config.yaml"))
+    if machine := config.get("machine", os.environ.get("SEEDWISE_MACHINE")):
+        machines.read(machine)
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 
@@ -22,10 +25,11 @@ SCORES = [str(LAYOUT.scores(name)) for name in LAYOUT.subjects]
 CONTINUED = [str(path) for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
 REPORTED = [str(LAYOUT.file(name, "metrics.parquet")) for name in GRID.runs]
 MEASURED = [str(LAYOUT.measures(name)) for name in LAYOUT.subjects]
-# Jobs find our commands and the study file wherever they run, since every job reads this file.
+# Jobs find our commands and these files wherever they run, since every job reads this one.
 os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
     SEEDWISE_STUDY=config["study"],
+    SEEDWISE_MACHINE=machine or "",
 )
 # Slurm warns every process of a job ahead of its time limit.  A training listens; Snakemake and the shell around it,
 # which inherits this, would end it before it has saved.

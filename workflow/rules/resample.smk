@@ -6,6 +6,10 @@ rule resample:
         ancient(RESAMPLED),
     output:
         "results/runs/{run}/resample/{id}.parquet",
+        "results/runs/{run}/resample/{id}.chosen.parquet",
+        "results/runs/{run}/resample/{id}.along.parquet",
+        "results/runs/{run}/resample/{id}.words.parquet",
+        "results/runs/{run}/resample/{id}.example.parquet",
     log:
         "results/logs/resample/{run}.{id}.log",
     params:
