@@ -64,7 +64,7 @@ def of_base(patterns):
 
 
 def of_run(path, base):
-    return str(path).replace(f"/{base}/", "/{run}/")
+    return str(path).replace(base, "{run}")
 
 
 TRAINING_DATA = of_base({name: PROBLEMS[base.data] for name, base in GRID.bases.items()})
