@@ -13,7 +13,7 @@ VLLM_STAMP := $(VLLM)/.stamp-$(firstword $(shell cat envs/cpu-vllm.lock pyprojec
 IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env env-vllm study mechanism test test-vllm test-survival test-services check bench ui
+.PHONY: env env-vllm study mechanism test test-vllm test-survival test-services test-slurm check bench ui
 
 env: $(STAMP)
 
@@ -58,6 +58,11 @@ test-survival: env
 # A real MLflow server on 127.0.0.1.
 test-services: env
 	$(IN_ENV) pytest -m service tests/services
+
+# A real Slurm of one node on 127.0.0.1, with a folder, ports and a key of its own; asks before it installs packages.
+test-slurm: env
+	@tests/slurm/ready.sh
+	$(IN_ENV) pytest -m service tests/slurm
 
 check: env
 	$(IN_ENV) ruff check .
