@@ -35,7 +35,8 @@ REPOSITORY = Path(__file__).parents[1]
 MARKER = "<!-- mechanism -->"
 TESTED = (
     ("Outcome", "l"), ("What", "l"), ("Kind", "l"), ("Estimate", "r"), ("95 % interval", "r"), ("Claimed", "l"),
-    ("Adjusted p", "r"), ("g", "r"), ("Could have found", "r"), ("S", "r"), ("Verdict", "l"), ("Remark", "l"),
+    ("Adjusted p", "r"), ("Equivalence p", "r"), ("g", "r"), ("Could have found", "r"), ("S", "r"),
+    ("Verdict", "l"), ("Remark", "l"),
 )  # fmt: skip
 MEANS = (("Outcome", "l"), ("Measure", "l"), ("Method", "l"), ("Mean", "r"), ("95 % interval", "r"), ("S", "r"))
 SCORES = (
@@ -109,7 +110,7 @@ def _heading(layout: Layout, study: Path, stops: pd.DataFrame, tested: Sequence[
     yield f"    python -m benchmarks.mechanism --study {study}"
     yield ""
     plural = "sitting" if ended == 1 else "sittings"
-    lost = f", and {killed} that were killed, whose time is not known" if killed else ""
+    lost = f" and {killed} killed, whose time is not known" if killed else ""
     yield (
         f"{len(specs)} runs, {trained:,} optimizer steps, seeds {len(layout.grid.study.seeds)}; wall time "
         f"{60 * hours:.0f} minutes in {ended} {plural}{lost}; trained at commit {', '.join(commits)}; "
@@ -124,7 +125,7 @@ def _heading(layout: Layout, study: Path, stops: pd.DataFrame, tested: Sequence[
 def _claims(outcomes: dict[str, Outcome]) -> Iterator[str]:
     for name, outcome in outcomes.items():
         low, high = (f"{100 * share:g}" for share in outcome.over)
-        yield f"- `{name}` ({outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps): {outcome.claim}."
+        yield f"- `{name}` ({outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps): {outcome.claim or 'none'}."
 
 
 def _view(title: str, columns: tuple, lines: list[tuple[Cell, ...]], data: list[dict]) -> TableView:
@@ -136,7 +137,8 @@ def _tested(row: dict, outcomes: dict[str, Outcome]) -> tuple[Cell, ...]:
     said = [row["flags"], row["reason"] if isinstance(row["reason"], str) else ""]
     return cells(
         row["outcome"], row["subject"], row["kind"], figure(row["estimate"]), _interval(row), direction or DASH,
-        probability(row["p_adjusted"]), plain(row["hedges_g"], 2), figure(row["detectable"]), str(row["seeds"]),
+        probability(row["p_adjusted"]), probability(row["tost_p_adjusted"]), plain(row["hedges_g"], 2),
+        figure(row["detectable"]), str(row["seeds"]),
         row["verdict"] if known(row["verdict"]) else DASH, "; ".join(filter(None, said)),
     )  # fmt: skip
 

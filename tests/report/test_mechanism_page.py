@@ -33,6 +33,13 @@ def test_the_time_of_a_killed_sitting_is_not_known(tmp_path):
     assert mechanism.sittings(record) == (0.5, 2, 1)
 
 
+def test_the_page_says_that_a_sitting_was_killed(analysed):
+    with (analysed.folder / "sittings.jsonl").open("a") as file:
+        file.write(line("begun", 40))
+    text = mechanism.page(analysed, STUDY)
+    assert "wall time 30 minutes in 1 sitting and 1 killed, whose time is not known;" in text
+
+
 def test_no_sitting(tmp_path):
     assert mechanism.sittings(tmp_path / "sittings.jsonl") == (0.0, 0, 0)
 
