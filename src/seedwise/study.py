@@ -374,7 +374,7 @@ class Primary(Settings):
 
 
 SUMMARIES = ("final", "area", "log_volatility", "late_slope")
-Cost = Literal["generated_tokens", "trained_tokens", "device_seconds"]
+Cost = Literal["generated_tokens", "trained_tokens", "flops", "device_seconds"]
 
 
 class Secondary(Settings):

@@ -34,6 +34,7 @@ from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import resampling
 from seedwise.report.results import Results, design
 from seedwise.report.robustness import effect_sizes, multiverse, places_of, rank_tests
+from seedwise.report.spending import spent_rows
 from seedwise.report.style import save
 from seedwise.report.training import cost_rows, curve_rows
 from seedwise.report.trends import trend_positions, trends
@@ -57,6 +58,7 @@ _FILES = {
     "grid": tables.GRID,
     "benchmarks": tables.BENCHMARKS,
     "forcing": tables.FORCING,
+    "spent": tables.SPENT,
 }
 
 
@@ -108,6 +110,7 @@ def analyse(
         "grid": grid_rows(places, compared, compare, look),
         "benchmarks": benchmark_rows(places, compared, compare, look),
         "forcing": forcing_rows(forced),
+        "spent": spent_rows(runs, logged, compare),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -248,7 +251,7 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
             "Effect sizes, exact tests on seeds, every benchmark, every method",
         ),
         Section("strata", "By difficulty", "", views["strata"]),
-        Section("costs", "At equal cost", "", views["costs"]),
+        Section("costs", "At equal cost", "", views["costs"], (), views["spent"], "What each training took"),
         Section(
             "training", "Training", "", views["curves"], [pictures["learning"], pictures["entropy"], pictures["length"]]
         ),

@@ -41,6 +41,7 @@ class Results:
     grid: pd.DataFrame = field(default_factory=pd.DataFrame)
     by_benchmark: pd.DataFrame = field(default_factory=pd.DataFrame)
     forcing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    spent: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def places(self) -> list[tuple[str, str, list[str]]]:
         """(model, setting, methods) of every table: reference order is that of the study."""
