@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | 
 # One thread per process: Snakemake and pytest use the cores.
 IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test test-survival test-services check bench ui
+.PHONY: env study test test-survival test-services check check-gpu bench ui
 
 env: $(STAMP)
 
@@ -45,6 +45,10 @@ check: env
 	$(IN_ENV) lint-imports
 	$(IN_ENV) snakefmt --check Snakefile workflow
 	$(IN_ENV) python workflow/lint.py
+
+# One device, some minutes, no download; on a machine without a GPU a tiny model stands in.
+check-gpu: env
+	$(IN_ENV) python -m benchmarks.gpu --out gpu.json
 
 bench: env
 	$(IN_ENV) python -m benchmarks.statistics
