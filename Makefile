@@ -7,12 +7,24 @@ PIP_ARGS ?=
 VENV   := .venv
 # A new lock or a new pyproject.toml is a new stamp; the same ones install nothing.
 STAMP  := $(VENV)/.stamp-$(firstword $(shell cat envs/cpu.lock pyproject.toml | cksum))
+VLLM       := .venv-vllm
+VLLM_STAMP := $(VLLM)/.stamp-$(firstword $(shell cat envs/cpu-vllm.lock pyproject.toml | cksum))
 # One thread per process: Snakemake and pytest use the cores.
-IN_ENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
+IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
+IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env study test test-survival test-services check check-gpu bench ui
+.PHONY: env env-vllm study test test-vllm test-survival test-services check check-gpu bench ui
 
 env: $(STAMP)
+
+# Beside .venv: 5 GB, for machine files with engine: vllm and for make test-vllm.
+env-vllm: $(VLLM_STAMP)
+
+$(VLLM_STAMP): $(STAMP)
+	@$(VLLM)/bin/python -c 'import pip' 2>/dev/null || $(VENV)/bin/python -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check --no-deps $(PIP_ARGS) -r envs/cpu-vllm.lock
+	$(VLLM)/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --no-index --editable .
+	@rm -f $(VLLM)/.stamp-* && touch $@
 
 $(STAMP):
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) found: install Python 3.11 or later, or make env PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -29,6 +41,10 @@ study: env
 # By file, not by xdist_group: pytest 9.2 with xdist 3.8 takes no notice of groups.
 test: env
 	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m "not service and not slow_survival"
+
+# Both engines by one contract, and a study sampled by vLLM.
+test-vllm: env-vllm
+	$(IN_VLLM) pytest -m service tests/serving
 
 # Kills at 20 random moments and injected faults.
 test-survival: env
@@ -54,6 +70,7 @@ bench: env
 	$(IN_ENV) python -m benchmarks.statistics
 	$(IN_ENV) python -m benchmarks.grading
 	$(IN_ENV) python -m benchmarks.planning
+	$(IN_ENV) python -m benchmarks.training
 
 ui: env
 	@test -f results/mlflow.db || { echo "results/mlflow.db does not exist yet: make study, or seedwise sync, creates it" >&2; exit 1; }

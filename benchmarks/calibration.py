@@ -231,12 +231,12 @@ def _percentiles(d_RK: Array) -> Bounds:
     return low_R, high_R
 
 
-def written(document: str, text: str) -> str:
+def written(document: str, text: str, marker: str = MARKER) -> str:
     """The document with what stands between its two markers replaced.  Raises typer.BadParameter without them."""
-    parts = document.split(MARKER)
+    parts = document.split(marker)
     if len(parts) != 3:
-        raise typer.BadParameter(f"{len(parts) - 1} markers {MARKER}: write two of them, the table goes in between")
-    return f"{parts[0]}{MARKER}\n{text}\n{MARKER}{parts[2]}"
+        raise typer.BadParameter(f"{len(parts) - 1} markers {marker}: write two of them, the table goes in between")
+    return f"{parts[0]}{marker}\n{text}\n{marker}{parts[2]}"
 
 
 def main(

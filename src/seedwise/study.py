@@ -209,7 +209,9 @@ class Evaluate(Settings):
     """Sampling of every checkpoint on every benchmark, and grading."""
 
     benchmarks: dict[Name, Task] = Field(min_length=1, description="name -> problems")
-    samples: Count | dict[str, Count] = Field(default=16, description="samples per problem; or benchmark -> samples")
+    samples: Count | dict[str, Count] = Field(
+        default=16, description="per problem, or benchmark -> number; more draw the new ones"
+    )
     temperature: Annotated[Number, Field(ge=0)] = 0.7
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0
@@ -243,7 +245,7 @@ class Grading(Settings):
 
 
 class Resample(Settings):
-    """The continuation experiment (EAPO, arXiv 2609.33781, table 1)."""
+    """The continuation experiment (EAPO, arXiv 2609.33781, tables 1 and 7, figure 2, appendix E)."""
 
     benchmark: str | None = Field(default=None, description="null: the first benchmark")
     band: tuple[Share, Share] = Field(default=(0.2, 0.8), description="accuracy of the problems taken")
@@ -255,7 +257,22 @@ class Resample(Settings):
         default=0.2, description="share of the response excluded at each end"
     )
     apart: Share = Field(default=0.2, description="start positions lie within this share of the length")
+    positions: tuple[Annotated[Number, Field(ge=0, lt=1)], ...] = Field(
+        default=(),
+        description="shares of its length at which a response is cut and continued as well, e.g. [0, 0.25, 0.5, 0.75]",
+    )
+    per_position: Count = Field(default=4, description="continuations from each of the positions")
+    words: Annotated[int, Field(ge=0)] = Field(
+        default=64, description="responses at most whose words are read, with the entropies of their tokens"
+    )
     methods: tuple[str, ...] | None = Field(default=None, description="method points; null: all, and the base")
+
+    @field_validator("positions")
+    @classmethod
+    def _rising(cls, positions: tuple[float, ...]) -> tuple[float, ...]:
+        if list(positions) != sorted(set(positions)):
+            raise ValueError(f"{list(positions)} must rise, without repeats")
+        return positions
 
     @field_validator("band")
     @classmethod

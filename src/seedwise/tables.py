@@ -143,6 +143,87 @@ CONTINUATIONS = Table(
     ("problem", "response", "window", "continuation"),
 )
 
+CHOSEN = Table(
+    "chosen",
+    (
+        _req("step", _INT, "checkpoint"),
+        _req("benchmark", _STR, ""),
+        _req("engine", _STR, "software and version that read and continued the responses"),
+        _req("problems", _INT, "problems of the benchmark"),
+        _req("wanted", _INT, "problems asked for"),
+        _req("band_low", _FLOAT, "share of correct samples of a problem, at least"),
+        _req("band_high", _FLOAT, "at most"),
+        _req("in_band", _INT, "problems inside the band"),
+        _req("used", _INT, "of them, problems with a response that was continued"),
+        _req("too_short", _INT, "responses of problems in the band without room for two windows"),
+        _req("unreadable", _INT, "responses of problems in the band whose text does not give back their tokens"),
+        _req("alike", _INT, "responses without two windows that differ in entropy"),
+    ),
+    ("step", "benchmark"),
+)
+
+ALONG = Table(
+    "along",
+    (
+        _req("problem", _STR, ""),
+        _req("response", _INT, "sample number of the original response"),
+        _req("outcome", _STR, "correct | incorrect: verdict of the original response"),
+        _req("position", _FLOAT, "share of the response that is kept"),
+        _req("continuation", _INT, "0-based"),
+        _req("start_tokens", _INT, "tokens kept"),
+        _req("length_tokens", _INT, "tokens of the whole response"),
+        _req("correct", _INT, "0 or 1"),
+        _req("verdict", _STR, "correct | wrong | unparsed | timeout"),
+    ),
+    ("problem", "response", "position", "continuation"),
+)
+
+ENRICHED = Table(
+    "enriched",
+    (
+        _req("outcome", _STR, "correct | incorrect"),
+        _req("tail", _STR, "high | low token entropy"),
+        _req("word", _STR, "lower case"),
+        _req("count", _INT, "occurrences in the tail"),
+        _req("of", _INT, "occurrences in the outcome's responses"),
+        _req("tail_words", _INT, "words of the outcome's responses in the tail"),
+        _req("words", _INT, "words of the outcome's responses"),
+        _opt("enrichment", _FLOAT, "share of the tail's words over share of the outcome's words; null: no word in it"),
+    ),
+    ("outcome", "tail", "word"),
+)
+
+EXAMPLE = Table(
+    "example",
+    (
+        _req("problem", _STR, ""),
+        _req("response", _INT, "sample number of the original response"),
+        _req("outcome", _STR, "correct | incorrect: verdict of the original response"),
+        _req("prompt", _STR, "text given to the model"),
+        _req("window", _STR, "high | low mean token entropy"),
+        _req("continuation", _INT, "0-based"),
+        _req("entropy_nats", _FLOAT, "mean token entropy of the window"),
+        _req("start_tokens", _INT, "start of the window in the response"),
+        _req("window_tokens", _INT, ""),
+        _req("length_tokens", _INT, "tokens of the whole response"),
+        _req("before", _STR, "the response before the window: what is kept"),
+        _req("inside", _STR, "the window"),
+        _req("after", _STR, "the continuation"),
+        _req("correct", _INT, "0 or 1"),
+        _req("verdict", _STR, "correct | wrong | unparsed | timeout"),
+    ),
+    ("problem", "response", "window", "continuation"),
+)
+
+RESAMPLED = {
+    "continuations": CONTINUATIONS,
+    "chosen": CHOSEN,
+    "along": ALONG,
+    "words": ENRICHED,
+    "example": EXAMPLE,
+}
+"""What the continuation experiment leaves of a subject: the names are those of ``Layout.resampling``."""
+
 RUNS = Table(
     "runs",
     (
@@ -503,7 +584,7 @@ RESAMPLING = Table(
         _req("setting", _STR, ""),
         _req("method", _STR, ""),
         _req("outcome", _STR, "correct | incorrect"),
-        _req("quantity", _STR, "reward | overlap_tokens"),
+        _req("quantity", _STR, "reward | overlap_tokens | position | entropy_nats"),
         _opt("high", _FLOAT, "mean from high-entropy windows"),
         _opt("low", _FLOAT, "mean from low-entropy windows"),
         _opt("difference", _FLOAT, "high - low"),
@@ -511,11 +592,56 @@ RESAMPLING = Table(
         _opt("difference_high", _FLOAT, ""),
         _req("problems", _INT, ""),
         _req("responses", _INT, ""),
-        _opt("position_high", _FLOAT, "mean start, share of the response"),
-        _opt("position_low", _FLOAT, ""),
+        _req("wanted", _INT, "problems asked for in each run"),
+        _req("in_band", _STR, "JSON list: problems in the band of difficulty, of each run"),
+        _req("used", _STR, "JSON list: of them, problems with a continued response, of each run"),
         _opt("reason", _STR, "why an undefined value is null"),
     ),
     ("model", "setting", "method", "outcome", "quantity"),
+)
+
+PREFIXES = Table(
+    "prefixes",
+    (
+        *RUNS.columns[:4],
+        _req("seed", _INT, ""),
+        _req("problem", _STR, ""),
+        _req("response", _INT, ""),
+        _req("outcome", _STR, "correct | incorrect"),
+        _req("position", _FLOAT, "share of the response that is kept"),
+        _req("reward", _FLOAT, "mean reward of the continuations"),
+    ),
+    ("model", "run", "problem", "response", "position"),
+)
+
+COURSE = Table(
+    "course",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("method", _STR, ""),
+        _req("outcome", _STR, "correct | incorrect"),
+        _req("position", _FLOAT, "share of the response that is kept"),
+        _opt("reward", _FLOAT, "mean reward of the continuations"),
+        _opt("low", _FLOAT, "95 % interval, clustered by problem"),
+        _opt("high", _FLOAT, ""),
+        _req("problems", _INT, ""),
+        _req("responses", _INT, ""),
+        _opt("reason", _STR, "why an undefined value is null"),
+    ),
+    ("model", "setting", "method", "outcome", "position"),
+)
+
+WORDS = Table(
+    "words",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("method", _STR, ""),
+        *ENRICHED.columns,
+        _req("rank", _INT, "from 1, most enriched first, within method, outcome and tail"),
+    ),
+    ("model", "setting", "method", "outcome", "tail", "word"),
 )
 
 FORCING = Table(
@@ -580,6 +706,16 @@ def read(table: Table, path: str | Path) -> pd.DataFrame:
     frame = data.to_pandas()
     _checked(table, frame, path)
     return frame
+
+
+def distinct(table: Table, path: str | Path, column: str) -> list[str]:
+    """The different values of a column, sorted; the other columns are not read.  Raises TableError as ``read``."""
+    try:
+        return sorted(pc.unique(pq.read_table(path, columns=[column])[column]).to_pylist())
+    except FileNotFoundError:
+        raise TableError(f"{path}: no such {table.name} file; run the stage that makes it") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TableError(f"{path}: not a readable {table.name} table ({error}); delete it and run again") from None
 
 
 def _checked(table: Table, frame: pd.DataFrame, path: str | Path) -> pa.Table:

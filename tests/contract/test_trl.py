@@ -27,12 +27,12 @@ SIGNATURES = {
     (Trainer, "_get_grad_norm"): "(self, model, grad_norm=None)",
     (GRPOTrainer, "_send_telemetry"): "(self)",
 }
-OVERRIDDEN = {name for _, name in SIGNATURES} - {"_prepare_inputs"} | {"_get_per_token_logps_and_entropies"}
+OVERRIDDEN = {name for _, name in SIGNATURES} | {"_get_per_token_logps_and_entropies"}
 READ = {
     "accelerator", "args", "current_gradient_accumulation_steps", "model", "num_generations", "num_iterations",
     "optimizer", "reward_weights", "state", "_step",
 }  # fmt: skip
-WRITTEN = {"rollout_func"}
+WRITTEN = {"rollout_func", "_buffered_inputs"}
 
 
 @pytest.mark.parametrize(("owner", "name"), SIGNATURES, ids=lambda value: getattr(value, "__name__", value))

@@ -95,6 +95,23 @@ def test_steps_and_micro_batches_are_counted_as_the_adapter_takes_them(watched):
     assert [seen["step"] for seen in of("rollout", calls)] == [0, 0, 1, 2, 3, 3]
 
 
+def test_the_buffer_is_new_with_every_rollout_and_a_micro_batch_is_its_turn(folder, tmp_path):
+    seen = []
+
+    class Watched(GRPOTrainer):
+        def _prepare_inputs(self, generation_batch):
+            before = self._buffered_inputs
+            inputs = super()._prepare_inputs(generation_batch)
+            seen.append((self._step, self._buffered_inputs is before, self._buffered_inputs, inputs))
+            return inputs
+
+    run(make(folder, tmp_path, kind=Watched))  # 2 passes over a rollout of 4 micro-batches of 2 rows
+    assert [step for step, old, *_ in seen if not old] == [0, 8]
+    for step, _, buffered, inputs in seen:
+        assert len(buffered) == 4 and inputs is buffered[step % 4]
+        assert {len(value) for value in inputs.values() if value.dim()} == {2}
+
+
 def test_the_first_scoring_pass_is_of_the_policy_that_drew_the_rollout(watched):
     calls = watched(beta=0.1)  # two rollouts: before updates 1 and 5
     assert [seen["present"] for seen in of("score", calls)] == [True, False, True, False]  # then the reference

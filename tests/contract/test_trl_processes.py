@@ -66,3 +66,7 @@ def test_two_processes_find_what_one_finds(name, two, folder, tmp_path):
     alone = run(make(folder, tmp_path, algorithm, **{**settings, **ALONE}), drawn)
     # gradients are averaged over processes in another order; qae: also without leaving rows out
     assert largest_difference(two[f"given {name}"][0], alone.weights) <= 1e-5
+
+
+def test_a_process_with_nothing_active_keeps_in_step_with_the_other(two):
+    assert largest_difference(two["half silent, skipped"][0], two["half silent"][0]) <= 1e-5

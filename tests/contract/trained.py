@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
+from peft import PeftConfig
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
 from transformers.utils.logging import disable_progress_bar
 from trl import GRPOConfig, GRPOTrainer
 
@@ -131,11 +132,13 @@ def make(
     skip: bool = False,
     kind: Callable[..., GRPOTrainer] | None = None,
     rewards: Sequence[Callable[..., list[float]]] = (even_digits,),
+    peft: PeftConfig | None = None,
     **settings: Any,
 ) -> GRPOTrainer:
     """Stock TRL without an algorithm, else the adapter with it; kind: a subclass of either."""
     arguments: dict[str, Any] = {
-        "model": Qwen2ForCausalLM.from_pretrained(folder),
+        "model": AutoModelForCausalLM.from_pretrained(folder),
+        "peft_config": peft,
         "args": GRPOConfig(output_dir=str(out), **{**SETTINGS, **settings}),
         "reward_funcs": list(rewards),
         "train_dataset": Dataset.from_dict({"prompt": PROMPTS}),

@@ -17,15 +17,25 @@ from trl import GRPOTrainer
 
 from seedwise.algos import presets
 from seedwise.algos.algorithm import Algorithm
+from seedwise.trainer.adapter import ComposedTrainer
 
 
 class Case(NamedTuple):
-    """algorithm: None is stock TRL.  given: completions are those of ``drawn``, not sampled."""
+    """algorithm: None is stock TRL.  given: completions are those of ``drawn``, not sampled.  kind: of ours."""
 
     settings: dict[str, Any]
     algorithm: Algorithm | None
     skip: bool = False
     given: bool = False
+    kind: type[GRPOTrainer] | None = None
+
+
+class HalfSilent(ComposedTrainer):
+    """The second process has no row with an advantage."""
+
+    def _generate_and_score_completions(self, inputs: list[dict]) -> dict[str, Any]:
+        batch = super()._generate_and_score_completions(inputs)
+        return {**batch, "advantages": batch["advantages"] * (1 - self.accelerator.process_index)}
 
 
 def drawn(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
@@ -84,12 +94,16 @@ CASES = {
         f"given {name}": Case({**settings, **WHOLE}, algorithm, skip=name == "qae", given=True)
         for name, (settings, algorithm) in GIVEN.items()
     },
+    **{
+        f"half silent{how}": Case(WHOLE, presets.grpo(low=0.01, high=0.02), skip=bool(how), given=True, kind=HalfSilent)
+        for how in ("", ", skipped")
+    },
 }
 
 
 def train_all(folder: str, out: str) -> None:
     for name, case in CASES.items():
-        trainer = make(Path(folder), Path(out, "trainer"), case.algorithm, case.skip, **case.settings)
+        trainer = make(Path(folder), Path(out, "trainer"), case.algorithm, case.skip, case.kind, **case.settings)
         trained = run(trainer, drawn if case.given else None)
         save_file(trained.weights, Path(out, f"{name}.{PartialState().process_index}.safetensors"))
 

@@ -6,16 +6,16 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from seedwise import tables
 from seedwise.engines.base import Sampling
-from seedwise.evals.metrics_tables import ENRICHED
-from seedwise.evals.metrics_tails import tails
+from seedwise.evals.metrics_tails import some, tails
 from seedwise.evals.samples import sample
 from seedwise.evals.scores import score
-from seedwise.tables import TableError
+from seedwise.tables import ENRICHED, TableError
 
 
 class Spaced:
@@ -71,12 +71,15 @@ def test_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "1 of 3 responses cannot be read back from their text: left out" in caplog.text
     assert engine.read == [([[0, 1], [0, 1]], [[0, 1, 2, 3], [0, 1, 2, 3]], 0.7)]
     # 8 words, a quarter is 2: it (4 nats) twice above, so (1 nat) twice below; each is 1 of 4 words of its outcome
-    assert found[["outcome", "tail", "word", "count", "of", "enrichment"]].values.tolist() == [
+    assert found[found["count"] > 0][["outcome", "tail", "word", "count", "of", "enrichment"]].values.tolist() == [
         ["correct", "high", "it", 1, 1, 4.0],
         ["correct", "low", "so", 1, 1, 4.0],
         ["incorrect", "high", "it", 1, 1, 4.0],
         ["incorrect", "low", "so", 1, 1, 4.0],
     ]
+    # 2 outcomes, 2 tails, 4 words each
+    assert len(found) == 16
+    assert set(found["tail_words"]) == {1} and set(found["words"]) == {4}
     tables.write(ENRICHED, found, tmp_path / "enriched.parquet")
     assert tables.read(ENRICHED, tmp_path / "enriched.parquet").equals(found)
 
@@ -102,6 +105,22 @@ def test_a_real_engine_and_tokenizer(engine, tokenizer, problems_of, grader) -> 
 def test_refused() -> None:
     samples, scores = samples_of(("so", 2, 1), ("we", 2, 0))
     other = scores.assign(step=[20, 40]), samples.assign(step=[20, 40])
-    for some, judged, words in ((samples, scores.iloc[:1], "not those of the samples"), (other[1], other[0], "select")):
+    for drawn, judged, words in (
+        (samples, scores.iloc[:1], "not those of the samples"),
+        (other[1], other[0], "select"),
+    ):
         with pytest.raises(TableError, match=words):
-            tails(Known(), Spaced(), samples=some, scores=judged, problems=PROBLEMS, temperature=1.0)  # pyright: ignore[reportArgumentType]
+            tails(Known(), Spaced(), samples=drawn, scores=judged, problems=PROBLEMS, temperature=1.0)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_few_responses_with_their_scores() -> None:
+    samples, scores = samples_of(*[("so", 2, k % 2) for k in range(10)])
+    few = some(samples.iloc[::-1], scores, 4, np.random.default_rng(0))
+    assert len(few["samples"]) == len(few["scores"]) == 4
+    assert few["samples"]["sample"].tolist() == few["scores"]["sample"].tolist() == sorted(few["samples"]["sample"])
+    other = some(samples, scores, 4, np.random.default_rng(1))
+    assert other["samples"]["sample"].tolist() != few["samples"]["sample"].tolist()
+    assert len(some(samples, scores, 99, np.random.default_rng(0))["scores"]) == 10
+    none = some(samples, scores, 0, np.random.default_rng(0))
+    found = tails(Known(), Spaced(), **none, problems=PROBLEMS, temperature=1.0)  # pyright: ignore[reportArgumentType]
+    assert len(found) == 0

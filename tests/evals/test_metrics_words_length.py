@@ -54,10 +54,14 @@ def test_enrichment_by_hand() -> None:
     found = enrichment([right, wrong], ["correct", "incorrect"], share=0.2, least=1)
     assert found == [
         # one word of the tail is try, 2 of 5 words are: 1 / (2/5)
-        Enriched("correct", "high", "try", 1, 2, 2.5),
-        Enriched("correct", "low", "so", 1, 3, pytest.approx(1 / (3 / 5))),
-        Enriched("incorrect", "high", "so", 1, 3, pytest.approx(1 / (3 / 5))),
-        Enriched("incorrect", "low", "end", 1, 2, 2.5),
+        Enriched("correct", "high", "try", 1, 2, 1, 5, 2.5),
+        Enriched("correct", "high", "so", 0, 3, 1, 5, 0.0),
+        Enriched("correct", "low", "so", 1, 3, 1, 5, pytest.approx(1 / (3 / 5))),
+        Enriched("correct", "low", "try", 0, 2, 1, 5, 0.0),
+        Enriched("incorrect", "high", "so", 1, 3, 1, 5, pytest.approx(1 / (3 / 5))),
+        Enriched("incorrect", "high", "end", 0, 2, 1, 5, 0.0),
+        Enriched("incorrect", "low", "end", 1, 2, 1, 5, 2.5),
+        Enriched("incorrect", "low", "so", 0, 3, 1, 5, 0.0),
     ]
     # words seen less than 3 times are left out
     assert {row.word for row in enrichment([right, wrong], ["correct", "incorrect"], share=0.2, least=3)} == {"so"}
@@ -68,10 +72,14 @@ def test_enrichment_over_responses_of_one_outcome() -> None:
     # 3 words: the tail holds ceil(0.9) = 1; both words at the lower threshold 1.0 are in it
     assert [(row.tail, row.word, row.enrichment) for row in found] == [
         ("high", "a", pytest.approx(1 / (2 / 3))),
+        ("high", "b", 0.0),
         ("low", "b", pytest.approx((1 / 2) / (1 / 3))),
         ("low", "a", pytest.approx((1 / 2) / (2 / 3))),
     ]
     assert enrichment([[]], ["correct"]) == []
+    # both tails hold one of 4 words: no word of the right response is in one
+    lone = enrichment([[("a", 2.0)], [("b", 9.0), ("b", 3.0), ("b", 1.0)]], ["correct", "incorrect"], least=1)
+    assert [(row.tail_words, row.enrichment) for row in lone if row.outcome == "correct"] == [(0, None)] * 2
     for share in (0.0, 0.6):
         with pytest.raises(ValueError, match=f"share: {share}"):
             enrichment([], [], share=share)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from seedwise import tables
-from seedwise.evals.resampling import windows_table
+from seedwise.evals.resampling import prefixes_table, windows_table
 
 
 def continued(window: str, correct: list[int], overlap: list[float | None], start: int, entropy: float) -> list[dict]:
@@ -57,3 +57,18 @@ def test_one_continuation_has_no_overlap(run, tmp_path: Path) -> None:
 def test_a_lost_window_is_an_error(run) -> None:
     with pytest.raises(tables.TableError, match="problem 'p', response 4 lacks a window"):
         windows_table(pd.DataFrame(HIGH), run)
+
+
+def test_success_from_a_position_by_hand(run, tmp_path: Path) -> None:
+    about = {"problem": "p", "response": 4, "outcome": "correct", "length_tokens": 20}
+    rows = [
+        about | {"position": at, "start_tokens": int(20 * at), "continuation": m, "correct": right, "verdict": "wrong"}
+        for at, rights in ((0.0, (0, 1, 0, 0)), (0.5, (1, 1, 0, 1)))
+        for m, right in enumerate(rights)
+    ]
+    found = prefixes_table(pd.DataFrame(rows), run)
+    tables.write(tables.PREFIXES, found, tmp_path / "prefixes.parquet")
+    # 1 of 4 from the start, 3 of 4 from the middle
+    assert found[["position", "reward"]].values.tolist() == [[0.0, 0.25], [0.5, 0.75]]
+    none = prefixes_table(pd.DataFrame(columns=[name for name, *_ in tables.ALONG.columns]), run)
+    tables.write(tables.PREFIXES, none, tmp_path / "none.parquet")

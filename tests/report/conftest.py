@@ -33,7 +33,8 @@ def simulated(methods: tuple[str, ...], block: tuple[str, ...]) -> dict[str, pd.
         "runs": planned,
         "counts": synthetic.counts(planned, rng),
         "metrics": synthetic.metrics(planned, rng, steps=4),
-        "windows": synthetic.windows(planned, rng),
+        **vars(synthetic.resampled(planned, rng)),
+        "continued": synthetic.continued(planned),
         "samples": synthetic.samples(planned),
     }
 

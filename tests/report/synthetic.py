@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from seedwise.report.build import analyse, render
 from seedwise.report.facts import Comparison, Look
+from seedwise.report.resampling import Resampled
 
 BENCHMARKS = {"same": 40, "longer": 30, "mixed": 36}
 SAMPLES, SIMULATIONS = 16, 100
@@ -135,6 +137,55 @@ def windows(planned: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def resampled(planned: pd.DataFrame, rng: np.random.Generator) -> Resampled:
+    """Windows as above; success falls or rises along a response; two words; every run found 6 of 8 problems."""
+    rows = windows(planned, rng)
+    ends = {"correct": 1.0, "incorrect": 0.0}
+    prefixes = [
+        {key: row[key] for key in ("run", "model", "method", "setting", "seed", "problem", "response", "outcome")}
+        | {"position": at, "reward": 0.4 + (ends[row["outcome"]] - 0.4) * at + rng.normal(0, 0.05)}
+        for row in rows.to_dict("records")
+        for at in (0.0, 0.5, 0.9)
+    ]
+    runs = rows.drop_duplicates("run")[["run", "model", "method", "setting", "seed"]].to_dict("records")
+    chosen = {
+        "step": 60, "benchmark": "same", "engine": "e", "problems": 40, "wanted": 8, "band_low": 0.2, "band_high": 0.8,
+        "in_band": 6, "used": 6, "too_short": 0, "unreadable": 0, "alike": 0,
+    }  # fmt: skip
+    words = [
+        {"outcome": outcome, "tail": tail, "word": word, "count": count, "of": 10, "tail_words": 20, "words": 200,
+         "enrichment": count / 20 / 0.05}
+        for outcome in ends
+        for tail, word, count in (("high", "try", 8), ("high", "so", 1), ("low", "so", 6), ("low", "try", 0))
+    ]  # fmt: skip
+    return Resampled(
+        rows,
+        pd.DataFrame(prefixes),
+        pd.DataFrame([run | chosen for run in runs]),
+        pd.DataFrame([run | word for run in runs for word in words]),
+    )
+
+
+EXAMPLE_TEXTS = {"prompt": "<i>3 + 4 - 2</i>?", "before": "<script>alert('w')</script> 3 + 4 = ", "inside": "{{ 7 }}"}
+
+
+def continued(planned: pd.DataFrame) -> pd.DataFrame:
+    """A response of the first two runs with its texts; that of the second differs more in entropy."""
+    rows = [
+        {
+            "run": run, "problem": "same-003", "response": 5, "outcome": "incorrect", "window": window,
+            "continuation": m, "entropy_nats": entropy, "start_tokens": 700, "window_tokens": 7, "length_tokens": 900,
+            "after": f"</pre><b>wait {m}</b> & so on", "correct": int(m < right),
+            "verdict": "correct" if m < right else "wrong",
+        }
+        | EXAMPLE_TEXTS
+        for run, more in zip(planned["run"].iloc[:2], (0.0, 0.5), strict=True)
+        for window, entropy, right in (("high", 1.0 + more, 3), ("low", 0.1, 1))
+        for m in range(4)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def samples(planned: pd.DataFrame) -> pd.DataFrame:
     """Two answers of every run; the texts are what must never reach the page as markup."""
     texts = (
@@ -155,8 +206,10 @@ def samples(planned: pd.DataFrame) -> pd.DataFrame:
 
 def build(study: dict[str, pd.DataFrame], out: Path, facts: dict = FACTS, look: Look | None = None) -> Path:
     """Analyse and render a study; returns the path of the page."""
+    names = [field.name for field in fields(Resampled)]
+    resampled = None if study["windows"] is None else Resampled(*(study[name] for name in names))
     analyse(
-        study["runs"], study["counts"], study["windows"], facts["compare"], out, look=look, metrics=study["metrics"],
+        study["runs"], study["counts"], resampled, facts["compare"], out, look=look, metrics=study["metrics"],
         stops=study.get("stops"), forced=study.get("forced"), simulations=SIMULATIONS,
     )  # fmt: skip
-    return render(out, study["metrics"], facts, study["samples"], study["runs"])
+    return render(out, study["metrics"], facts, study["samples"], study["runs"], continued=study.get("continued"))

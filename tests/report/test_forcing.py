@@ -101,3 +101,10 @@ def test_the_figure_has_a_point_for_every_number(reports) -> None:
     part = rows[rows["method"] == "qae.K0.4"].sort_values("continuations")
     assert np.array_equal(lines["qae.K0.4"], part[["tokens", "accuracy"]].to_numpy())
     assert [text.get_text() for text in panel.texts] == ["0", "1", "2"] * 3
+
+
+def test_an_interval_beyond_what_an_accuracy_can_be_is_cut() -> None:
+    rows = forcing_rows(pd.DataFrame([count(0, "p", 4, 10.0), count(1, "p", 0, 12.0)]))
+    assert rows["high"].iloc[0] > 1  # 0.5 + 12.7 x 0.5
+    (panel,) = forcing_figure(rows, "a").axes
+    assert panel.get_ylim() == (-0.03, 1.03)

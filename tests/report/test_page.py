@@ -50,7 +50,7 @@ def test_page_is_self_contained(rendered):
     ids = [value for _, name, value in tags.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in targets} <= set(ids)
-    assert tags.tags.count("svg") == 9
+    assert tags.tags.count("svg") == 10
 
 
 def test_page_answers_in_words(rendered):
@@ -70,6 +70,29 @@ def test_texts_from_models_are_text(rendered):
         "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; \\boxed{&lt;b&gt;7&lt;/b&gt;} {{ 7 * 7 }} &amp; so on" in text
     )
     assert "let me see: 3 + 4 = 7, wait, 7 - 2 = 5\nso the answer is 5" in text
+
+
+def test_a_response_worked_through_is_text(rendered, study):
+    text = (rendered / "report.html").read_text()
+    part = text[text.index('<section id="resampling">') : text.index('<section id="runs">')]
+    # the response whose windows differ more, of the second run
+    assert study["runs"]["run"].iloc[1] in part
+    assert study["runs"]["run"].iloc[0] not in part
+    assert "&lt;script&gt;alert(&#39;w&#39;)&lt;/script&gt; 3 + 4 = <mark>{{ 7 }}</mark>" in part
+    assert "&lt;i&gt;3 + 4 - 2&lt;/i&gt;?" in part
+    assert part.count("&lt;/pre&gt;&lt;b&gt;wait 0&lt;/b&gt; &amp; so on") == 2
+    assert "wait 3" not in part  # three of four are shown
+    assert "Tokens 701 to 707, mean entropy 1.50 nats. Cut before it, 3 of 4 continuations end correct" in part
+    assert "mean entropy 0.10 nats. Cut before it, 1 of 4 continuations end correct" in part
+
+
+def test_success_along_a_response_and_words_are_on_the_page(rendered):
+    text = (rendered / "report.html").read_text()
+    assert 'id="figure-course"' in text
+    assert "Success along a response, with 95 % interval" in text
+    # three runs of 8 of 60 words of the tail and 10 of 200 words: (24/60) / (30/600)
+    assert "try 8.0 (24 of 30)" in text
+    assert "6 of 8 problems wanted in each run" in text
 
 
 def test_names_from_a_study_are_text_in_page_figures_and_tables(small_study, tmp_path):

@@ -82,7 +82,7 @@ def test_eight_writers_on_a_server_whose_store_is_new(tmp_path: Path, server, mo
     assert len(study.mirrored()) == 8 + 2, "and their method point and the base's"
 
 
-def test_a_server_that_comes_back_is_told_all(tmp_path: Path, server):
+def test_a_server_that_comes_back_is_told_all(tmp_path: Path, server, capsys: pytest.CaptureFixture[str]):
     port = free_port()
     study = Study(tmp_path / "results", f"http://127.0.0.1:{port}", seeds=1)
     append(study.journal(0), started({"lr=0.1": 1}))
@@ -94,7 +94,9 @@ def test_a_server_that_comes_back_is_told_all(tmp_path: Path, server):
     with pytest.raises(TrackingError, match="seedwise sync tries again"):
         study.sync()
     server(port)
+    capsys.readouterr()
     assert study.sync().created == 1
+    assert capsys.readouterr().out == "", "MLflow prints addresses of a server's runs"
     again = study.sync()
     assert (again.created, again.updated, again.unchanged, again.points) == (0, 0, 1, 0)
     child = study.child(0)

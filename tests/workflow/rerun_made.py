@@ -96,8 +96,8 @@ def evaluate(layout: Layout, subject: str) -> None:
     record(layout.sampled(subject), store.record(layout.samples(subject).values()))
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
-    if path := layout.continuations(subject):
-        tables.write(tables.CONTINUATIONS, [], path)
+    for name, path in layout.resampling(subject).items():
+        tables.write(tables.RESAMPLED[name], [], path)
     measure = {"metric": "avg@n", "value": 1.0, "problems": 1, "samples": 1, "reason": None}
     place = {"step": 0, "benchmark": "same", "problem": None}
     tables.write(tables.MEASURES, [{**place, **measure}], layout.measures(subject))

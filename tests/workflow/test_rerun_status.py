@@ -19,8 +19,9 @@ from study_file import STUDY
 from seedwise import tables
 from seedwise.layout import Layout
 from seedwise.reruns import status as standing
-from seedwise.reruns.running import holder
+from seedwise.reruns.running import JOURNAL, holder
 from seedwise.reruns.status import Look, last_lines
+from seedwise.trainer import journal
 
 
 @pytest.fixture
@@ -103,6 +104,59 @@ def test_a_running_training_tells_step_reward_and_time_left(layout) -> None:
     assert found.stages == {"train": "running", **dict.fromkeys(later, "missing")}
     # one of 4 steps is left, at 1.5 s; the saved state is of step 2
     assert found.progress == standing.Progress(3, 4, 0.5, None, eta_s=1.5)
+
+
+def test_the_journal_tells_the_last_step_before_a_state_is_saved(layout) -> None:
+    name = untrained(layout)
+    record(layout.root.parent / "work" / name / "lease.json", owner(os.getpid(), psutil.Process().create_time()))
+    file = layout.file(name, "tracking.jsonl")
+    journal.append(file, journal.started({"seed": 0}))
+    assert progress_of(layout, name) == (0, None, None)
+    # a rollout serves two steps, so only the first of them has a reward; the machine is told of beside it
+    journal.append(file, journal.Metrics(step=1, values={"reward": 0.25, "step_seconds": 8.0}))
+    journal.append(file, journal.Metrics(step=1, values={"system/process_cpu_percentage": 99.0}))
+    journal.append(file, journal.Metrics(step=2, values={"loss": 0.1, "step_seconds": 3.0}))
+    assert progress_of(layout, name) == (2, 0.25, 2 * 5.5)  # two of 4 steps are left, at (8 + 3) / 2 s each
+    journal.append(file, journal.Metrics(step=3, values={"reward": 0.75, "step_seconds": 2.0}))
+    with file.open("ab") as torn:
+        torn.write(b'{"event":"metr')
+    assert progress_of(layout, name) == (3, 0.75, 1 * 3.0)  # the median of 8, 3 and 2
+
+
+def test_a_training_that_goes_on_is_at_its_saved_step_until_it_tells_one(layout) -> None:
+    name = untrained(layout)
+    work = layout.root.parent / "work" / name
+    record(work / "lease.json", owner(os.getpid(), psutil.Process().create_time()))
+    tables.write(tables.METRICS, rows("reward", [0.25, 0.5]), work / "state-2" / "metrics.parquet")
+    file = layout.file(name, "tracking.jsonl")
+    for step in (1, 2, 3):  # it was killed after step 3, and its last state is of step 2
+        journal.append(file, journal.Metrics(step=step, values={"reward": step / 4, "step_seconds": 1.0}))
+    journal.append(file, journal.started({"seed": 0}))
+    assert progress_of(layout, name) == (2, 0.75, 2.0)
+    journal.append(file, journal.Metrics(step=3, values={"reward": 1.0, "step_seconds": 1.0}))
+    assert progress_of(layout, name) == (3, 1.0, 1.0)
+
+
+def test_of_a_long_journal_the_end_is_read(layout) -> None:
+    name = untrained(layout)
+    record(layout.root.parent / "work" / name / "lease.json", owner(os.getpid(), psutil.Process().create_time()))
+    file = layout.file(name, "tracking.jsonl")
+    line = journal.lines([journal.Metrics(step=1, values={f"metric_{place}": 0.5 for place in range(100)})])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(line * (2 * JOURNAL // len(line)))
+    journal.append(file, journal.Metrics(step=3, values={"reward": 0.5, "step_seconds": 60.0}))
+    assert progress_of(layout, name) == (3, 0.5, 60.0)
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(standing.table(look(layout)))
+    line = next(line for line in console.export_text().splitlines() if name in line)
+    assert line.split()[1:] == ["running", "missing", "missing", "missing", "missing", "3/4", "0.500", "1", "min"]
+
+
+def progress_of(layout: Layout, name: str) -> tuple[int, float | None, float | None]:
+    """Step, reward and time left, s."""
+    progress = row(look(layout), name).progress
+    assert progress is not None
+    return progress.step, progress.reward, progress.eta_s
 
 
 def test_a_sampling_that_holds_its_lease_is_running(layout) -> None:

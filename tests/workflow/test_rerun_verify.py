@@ -54,6 +54,9 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
     (model,) = layout.grid.models
     (layout.model(model) / "model.safetensors").write_bytes(b"")
     layout.report.unlink()
+    resampled = layout.resampling(name)
+    resampled["along"].write_bytes(b"")
+    resampled["words"].unlink()
     place = f"runs/{name}"
     assert sorted(faults(layout)) == sorted(
         [
@@ -64,6 +67,8 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
             ("edited", f"{place}/samples/{sample.parent.name}/{sample.name}"),
             ("missing", f"{place}/samples/{lost.parent.name}/{lost.name}"),
             ("edited", f"{place}/evals/{layout.scores(name).parent.name}/scores.parquet"),
+            ("edited", f"{place}/resample/{resampled['along'].name}"),
+            ("missing", f"{place}/resample/{resampled['words'].name}"),
             ("edited", f"{place}/measures/{layout.measures(name).name}"),
             ("missing", "tiny/report.html"),
         ]

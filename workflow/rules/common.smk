@@ -6,23 +6,29 @@ import sys
 from snakemake.exceptions import WorkflowError
 
 from seedwise import layout as layouts
+from seedwise import machine as machines
 from seedwise.study import StudyError
 
 try:
     LAYOUT = layouts.read(config.setdefault("study", "config/config.yaml"))
+    if machine := config.get("machine", os.environ.get("SEEDWISE_MACHINE")):
+        machines.read(machine)
 except StudyError as error:
     raise WorkflowError(str(error)) from None
 
 GRID = LAYOUT.grid
 NAME = GRID.study.study
-ANALYSED = [LAYOUT.scores(name) for name in LAYOUT.subjects]
-ANALYSED += [path for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
-REPORTED = [LAYOUT.run(name) / "metrics.parquet" for name in GRID.runs]
-REPORTED += [LAYOUT.measures(name) for name in LAYOUT.subjects]
-# Jobs find our commands and the study file wherever they run, since every job reads this file.
+PROBLEMS = {name: str(LAYOUT.problems(name)) for name in GRID.problems}
+WEIGHTS = {name: str(LAYOUT.weights(name)) for name in LAYOUT.subjects}
+SCORES = [str(LAYOUT.scores(name)) for name in LAYOUT.subjects]
+CONTINUED = [str(path) for name in LAYOUT.subjects if (path := LAYOUT.continuations(name))]
+REPORTED = [str(LAYOUT.file(name, "metrics.parquet")) for name in GRID.runs]
+MEASURED = [str(LAYOUT.measures(name)) for name in LAYOUT.subjects]
+# Jobs find our commands and these files wherever they run, since every job reads this one.
 os.environ.update(
     PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]),
     SEEDWISE_STUDY=config["study"],
+    SEEDWISE_MACHINE=machine or "",
 )
 
 if workflow.is_main_process:
@@ -40,35 +46,41 @@ wildcard_constraints:
 def excluded_problems(wildcards):
     """A benchmark leaves out the training problems, so they come first."""
     name = GRID.problems[wildcards.problems].exclude
-    return LAYOUT.problems(name) if name else []
+    return PROBLEMS[name] if name else []
 
 
-def training_inputs(wildcards):
-    run = GRID.runs[wildcards.run]
-    origin = [LAYOUT.run(run.init_from) / "trained.json"] if run.init_from else []
-    return [LAYOUT.problems(run.data), LAYOUT.model(run.base) / "files.json", *origin]
+def of_base(patterns):
+    """What jobs read, by base; as text where all bases read the same: it costs Snakemake a third of a function."""
+
+    def pattern(wildcards):
+        return patterns[LAYOUT.base(wildcards.run)]
+
+    every = list(patterns.values())
+    return every[0] if all(each == every[0] for each in every) else pattern
 
 
-def weights(subject):
-    """What says that the subject's weights are there."""
-    if subject in GRID.bases:
-        return LAYOUT.model(GRID.bases[subject].folder) / "files.json"
-    return LAYOUT.run(subject) / "trained.json"
+def of_run(path, base):
+    return str(path).replace(f"/{base}/", "/{run}/")
 
 
-def sampling_inputs(wildcards):
-    problems = [LAYOUT.problems(name) for name in LAYOUT.benchmarks(wildcards.run).values()]
-    return [weights(wildcards.run), *problems]
+TRAINING_DATA = of_base({name: PROBLEMS[base.data] for name, base in GRID.bases.items()})
+BACKBONE = of_base({name: str(LAYOUT.backbone(base.folder)) for name, base in GRID.bases.items()})
+ASKED = of_base({name: [PROBLEMS[each] for each in LAYOUT.benchmarks(name).values()] for name in GRID.bases})
+RESAMPLED = of_base({name: PROBLEMS[LAYOUT.benchmarks(name)[LAYOUT.resampled]] for name in GRID.bases})
+SAMPLED = of_base({name: of_run(LAYOUT.sampled(name), name) for name in GRID.bases})
+SCORED = of_base({name: of_run(LAYOUT.scores(name), name) for name in GRID.bases})
+BASE_SCORED = of_base({name: str(LAYOUT.scores(name)) for name in GRID.bases})
 
 
-def scoring_inputs(wildcards):
-    problems = [LAYOUT.problems(name) for name in LAYOUT.benchmarks(wildcards.run).values()]
-    return [LAYOUT.sampled(wildcards.run), *problems]
+def weights(wildcards):
+    """What says that the weights of what is evaluated are there."""
+    return WEIGHTS[wildcards.run]
 
 
-def measuring_inputs(wildcards):
-    return LAYOUT.measured_from(wildcards.run)
+def origin(wildcards):
+    """What a run starts from, where that is another run."""
+    start = GRID.runs[wildcards.run].init_from
+    return str(LAYOUT.weights(start)) if start else []
 
 
-def resampling_inputs(wildcards):
-    return [weights(wildcards.run), LAYOUT.scores(wildcards.run), *scoring_inputs(wildcards)]
+ORIGIN = origin if any(run.init_from for run in GRID.runs.values()) else []

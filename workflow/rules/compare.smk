@@ -1,6 +1,7 @@
 rule analyse:
     input:
-        ancient(ANALYSED),
+        ancient(SCORES),
+        ancient(CONTINUED),
     output:
         LAYOUT.marker("analysis"),
     log:

@@ -1,7 +1,8 @@
 # The sample files lie beside the record, undeclared: they are a store that is added to, never deleted.
 rule sample:
     input:
-        ancient(sampling_inputs),
+        ancient(weights),
+        ancient(ASKED),
     output:
         "results/runs/{run}/samples/{id}.json",
     log:
@@ -14,7 +15,8 @@ rule sample:
 
 rule score:
     input:
-        ancient(scoring_inputs),
+        ancient(SAMPLED),
+        ancient(ASKED),
     output:
         "results/runs/{run}/evals/{id}/scores.parquet",
     log:
@@ -27,7 +29,9 @@ rule score:
 
 rule measure:
     input:
-        ancient(measuring_inputs),
+        ancient(SAMPLED),
+        ancient(SCORED),
+        ancient(BASE_SCORED),
     output:
         "results/runs/{run}/measures/{id}.parquet",
     log:

@@ -1,6 +1,7 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "spent", "benchmarks", "grid", "measures", "resampling", "forcing", "runs"]
-FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "pass_at_k_benchmarks", "sparsity", "forcing"]
+TABLES += ["costs", "spent", "benchmarks", "grid", "measures", "resampling", "course", "words", "forcing", "runs"]
+FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "pass_at_k_benchmarks", "sparsity", "course"]
+FIGURES += ["forcing"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]
 
 
@@ -8,6 +9,7 @@ rule report:
     input:
         ancient(LAYOUT.marker("analysis")),
         ancient(REPORTED),
+        ancient(MEASURED),
     output:
         LAYOUT.marker("report"),
         page=report(
@@ -87,6 +89,12 @@ rule report:
             caption="../report/sparsity.rst",
             category="Figures",
             labels={"what": "shares of advantages"},
+        ),
+        course=report(
+            LAYOUT.folder / "figures/course.svg",
+            caption="../report/course.rst",
+            category="Figures",
+            labels={"what": "success along a response"},
         ),
         files=expand(
             LAYOUT.folder / "tables/{name}.{ending}",

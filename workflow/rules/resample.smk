@@ -1,8 +1,15 @@
 rule resample:
     input:
-        ancient(resampling_inputs),
+        ancient(weights),
+        ancient(SCORED),
+        ancient(SAMPLED),
+        ancient(RESAMPLED),
     output:
         "results/runs/{run}/resample/{id}.parquet",
+        "results/runs/{run}/resample/{id}.chosen.parquet",
+        "results/runs/{run}/resample/{id}.along.parquet",
+        "results/runs/{run}/resample/{id}.words.parquet",
+        "results/runs/{run}/resample/{id}.example.parquet",
     log:
         "results/logs/resample/{run}.{id}.log",
     params:

@@ -2,7 +2,9 @@
 # the declared outputs of a failed job.  trained.json is written last and says that all is published.
 rule train:
     input:
-        ancient(training_inputs),
+        ancient(TRAINING_DATA),
+        ancient(BACKBONE),
+        ancient(ORIGIN),
     output:
         "results/runs/{run}/spec.json",
         "results/runs/{run}/metrics.parquet",

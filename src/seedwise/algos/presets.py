@@ -5,6 +5,7 @@ Every preset takes whole axes beside its own parameters: ``preset("qae", K=0.6, 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -95,7 +96,12 @@ def parameters(name: str) -> dict[str, inspect.Parameter]:
     """
     if name not in PRESETS:
         raise AlgorithmError(f"unknown preset {name!r}{nearest(name, PRESETS)}; presets are {', '.join(PRESETS)}")
-    return dict(inspect.signature(PRESETS[name], eval_str=True).parameters)
+    return dict(_signature(name).parameters)
+
+
+@functools.cache
+def _signature(name: str) -> inspect.Signature:
+    return inspect.signature(PRESETS[name], eval_str=True)
 
 
 def preset(name: str, **given: Any) -> Algorithm:

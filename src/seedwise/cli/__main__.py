@@ -2,4 +2,5 @@
 
 from seedwise.cli import main
 
-main()
+if __name__ == "__main__":  # processes that an engine starts import this module too
+    main()

@@ -24,6 +24,9 @@ app = typer.Typer(
 
 DEFAULT = Path("config/config.yaml")
 StudyFile = Annotated[Path, typer.Option("--study", envvar="SEEDWISE_STUDY", help="study file")]
+MachineFile = Annotated[
+    Path | None, typer.Option("--machine", envvar="SEEDWISE_MACHINE", help="machine file: the engine of each stage")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one object")]
 
 

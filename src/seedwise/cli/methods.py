@@ -9,7 +9,6 @@ import typer
 
 from seedwise import layout as layouts
 from seedwise.cli.app import DEFAULT, StudyFile, app
-from seedwise.stages import StageError
 
 
 @app.command()
@@ -69,6 +68,7 @@ def suggest_k(
 def docs(check: Annotated[bool, typer.Option(help="fail when stale, write nothing")] = False) -> None:
     """Write config/schema.json, config/README.md, docs/methods.md and docs/metrics.md from the code."""
     from seedwise import reference
+    from seedwise.stages import StageError  # with pandas, which only this command needs
 
     stale = [path for folder in reference.FILES for path in reference.write(Path(folder), check=check)]
     if check and stale:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from seedwise import layout as layouts
-from seedwise.cli.app import DEFAULT, StudyFile, app
+from seedwise import machine as machines
+from seedwise.cli.app import DEFAULT, MachineFile, StudyFile, app
 
 
 def _holding(study: Path, name: str) -> layouts.Layout:
@@ -51,11 +52,12 @@ def train(
 
 
 @app.command()
-def sample(subject: str, study: StudyFile = DEFAULT) -> None:
+def sample(subject: str, study: StudyFile = DEFAULT, machine: MachineFile = None) -> None:
     """Sample all checkpoints of a run (or a base) on all benchmarks."""
+    engine = machines.engine(machine, "sample")  # before anything heavy: it may be another Python's to do
     from seedwise import stages
 
-    stages.sample(_holding(study, subject), subject)
+    stages.sample(_holding(study, subject), subject, engine=engine)
 
 
 @app.command()
@@ -75,11 +77,12 @@ def measure(subject: str, study: StudyFile = DEFAULT) -> None:
 
 
 @app.command()
-def resample(subject: str, study: StudyFile = DEFAULT) -> None:
+def resample(subject: str, study: StudyFile = DEFAULT, machine: MachineFile = None) -> None:
     """Continue responses from before windows of high and low entropy."""
+    engine = machines.engine(machine, "resample")  # before anything heavy: it may be another Python's to do
     from seedwise import stages
 
-    stages.resample(_holding(study, subject), subject)
+    stages.resample(_holding(study, subject), subject, engine=engine)
 
 
 @app.command()

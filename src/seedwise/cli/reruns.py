@@ -9,7 +9,6 @@ import typer
 
 from seedwise import layout as layouts
 from seedwise.cli.app import DEFAULT, AsJson, StudyFile, app, echo
-from seedwise.stages import StageError
 
 
 @app.command()
@@ -112,6 +111,7 @@ def accept(
 ) -> None:
     """Hold an edit of code to be neutral: results made before it stay valid, once the checks have passed."""
     from seedwise.reruns import accepting, planning
+    from seedwise.stages import StageError  # with pandas, which only this command needs
 
     layout = layouts.read(study)
     if (run is None) != every:

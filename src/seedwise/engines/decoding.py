@@ -17,7 +17,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from seedwise.engines.base import Sampling
 from seedwise.engines.cache import Reserved
-from seedwise.engines.drawing import draw, entropy_nats
+from seedwise.engines.drawing import Draws, draw
 from seedwise.engines.streams import uniforms
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def decode(
     for t in range(max(limits_B)):
         if t % _BLOCK == 0:
             noise_BT = torch.from_numpy(uniforms(seeds[rows.row_B.cpu().numpy()], t, t + _BLOCK)).to(device)
-        token_B, logp_BV = draw(rows.logits_BV, noise_BT[:, t % _BLOCK], sampling)
-        drawn.put(t, rows.row_B, token_B, logp_BV)
+        draws = draw(rows.logits_BV, noise_BT[:, t % _BLOCK], sampling, entropy=entropy)
+        token_B = draws.token_B
+        drawn.put(t, rows.row_B, draws)
         rows.done_B |= torch.isin(token_B, stops) | (rows.limit_B <= t + 1)
         left = len(rows.done_B) - int(rows.done_B.sum())
         if left == 0:
@@ -114,12 +115,12 @@ class Drawn:
         ids_BT = torch.zeros(rows, tokens, dtype=torch.long, device=device)
         return cls(ids_BT, logp_BT, torch.zeros_like(logp_BT) if entropy else None)
 
-    def put(self, t: int, row_B: Tensor, token_B: Tensor, logp_BV: Tensor) -> None:
+    def put(self, t: int, row_B: Tensor, draws: Draws) -> None:
         """Write token ``t`` of the rows ``row_B``."""
-        self.ids_BT[row_B, t] = token_B
-        self.logp_BT[row_B, t] = logp_BV.gather(1, token_B[:, None])[:, 0]
-        if self.entropy_BT is not None:
-            self.entropy_BT[row_B, t] = entropy_nats(logp_BV)
+        self.ids_BT[row_B, t] = draws.token_B
+        self.logp_BT[row_B, t] = draws.logp_B
+        if self.entropy_BT is not None and draws.entropy_B is not None:
+            self.entropy_BT[row_B, t] = draws.entropy_B
 
 
 @dataclass
@@ -143,6 +144,7 @@ class _Rows:
 
     def advance(self, model: PreTrainedModel, token_B: Tensor) -> None:
         self.length += 1
+        del self.logits_BV  # the largest tensor here: not two of them at once
         out = model(
             input_ids=token_B[:, None],
             attention_mask=None if self.real_BL is None else self.real_BL[:, : self.length],

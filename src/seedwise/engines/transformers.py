@@ -16,7 +16,7 @@ import transformers
 
 from seedwise.engines.base import Completion, Sampling, check_request
 from seedwise.engines.decoding import Drawn, decode
-from seedwise.engines.drawing import entropy_nats, log_softmax
+from seedwise.engines.drawing import entropies
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -84,7 +84,7 @@ class Transformers:
                 longest = len(whole[some[-1]])
                 ids_BL = torch.tensor([whole[row] + [0] * (longest - len(whole[row])) for row in some])
                 logits_BLV = self.model(input_ids=ids_BL.to(self.model.device), use_cache=False).logits
-                entropy_BL = entropy_nats(log_softmax(logits_BLV, temperature)).tolist()
+                entropy_BL = entropies(logits_BLV, temperature).tolist()
                 for row, entropy_L in zip(some, entropy_BL, strict=True):
                     found[row] = entropy_L[len(prompts[row]) - 1 : len(whole[row]) - 1]
         return found

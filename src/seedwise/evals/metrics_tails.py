@@ -6,12 +6,12 @@ import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from seedwise.evals.frames import frame
-from seedwise.evals.metrics_tables import ENRICHED
 from seedwise.evals.metrics_words import enrichment, word_entropies
-from seedwise.tables import TableError
+from seedwise.tables import ENRICHED, TableError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _KEY = ["step", "benchmark", "problem", "sample"]
+
+
+def some(samples: pd.DataFrame, scores: pd.DataFrame, most: int, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    """At most ``most`` samples, drawn at random, and their scores: what ``tails`` takes, by its names."""
+    ordered = samples.sort_values(_KEY, ignore_index=True)
+    taken = ordered.iloc[sorted(rng.permutation(len(ordered))[:most])]
+    return {"samples": taken, "scores": scores.merge(taken[_KEY], on=_KEY)}
 
 
 def tails(
@@ -47,7 +54,7 @@ def tails(
         raise TableError("scores: they are not those of the samples; score again")
     if both.groupby(_KEY[:2]).ngroups > 1:
         raise TableError("samples: words are read for one checkpoint and one benchmark; select them")
-    asked = dict(zip(problems["problem"], problems["prompt"], strict=True))
+    asked = {row["problem"]: row["prompt"] for row in problems.to_dict("records")}
     read, prompts, responses = [], [], []
     for row in both.sort_values(_KEY).to_dict("records"):
         found = tokenizer(row["text"], add_special_tokens=False, return_offsets_mapping=True)

@@ -54,7 +54,9 @@ class Enriched:
     """A word in one entropy tail of one outcome's responses.
 
     count: occurrences in the tail.  of: the outcome's occurrences anywhere.
-    enrichment: share of the tail's words over share of the outcome's words; 1 is neither more nor less than usual.
+    tail_words, words: words of the outcome in the tail, and anywhere; sums over runs give the enrichment of all.
+    enrichment: share of the tail's words over share of the outcome's words; 1 is neither more nor less than usual,
+        None where no word of the outcome is in the tail.
     """
 
     outcome: str
@@ -62,7 +64,9 @@ class Enriched:
     word: str
     count: int
     of: int
-    enrichment: float
+    tail_words: int
+    words: int
+    enrichment: float | None
 
 
 def enrichment(
@@ -75,7 +79,8 @@ def enrichment(
     both outcomes, so the tails mean the same.  A word whose entropy equals a threshold is in the tail.  least: words
     that occur in an outcome's responses less often are left out.  The figure's own formula is not given; this is ours.
 
-    Most enriched first, then by word.  Empty without words.  Raises ValueError unless 0 < share <= 1/2.
+    Most enriched first, then by word; a word that is in no tail has a row with enrichment 0.
+    Empty without words.  Raises ValueError unless 0 < share <= 1/2.
     """
     if not 0 < share <= 0.5:
         raise ValueError(f"share: {share}: give a part above 0 and at most 1/2")
@@ -91,15 +96,17 @@ def enrichment(
         for tail, bound in bounds.items():
             inside = [word for word, entropy in words if (entropy >= bound if tail == "high" else entropy <= bound)]
             found += _ratios(outcome, tail, Counter(inside), whole, least)
-    return sorted(found, key=lambda row: (row.outcome, row.tail, -row.enrichment, row.word))
+    return sorted(found, key=lambda row: (row.outcome, row.tail, -(row.enrichment or 0.0), row.word))
 
 
 def _ratios(outcome: str, tail: str, inside: Counter[str], whole: Counter[str], least: int) -> list[Enriched]:
     n_tail, n = inside.total(), whole.total()
     return [
-        Enriched(outcome, tail, word, count, whole[word], (count / n_tail) / (whole[word] / n))
-        for word, count in inside.items()
-        if whole[word] >= least
+        Enriched(
+            outcome, tail, word, inside[word], of, n_tail, n, (inside[word] / n_tail) / (of / n) if n_tail else None
+        )
+        for word, of in whole.items()
+        if of >= least
     ]
 
 

@@ -15,9 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from seedwise import tables
-from seedwise.report import figures, intervals, layout, listings
+from seedwise.report import continuing, figures, intervals, layout, listings
 from seedwise.report.analysis import contrasts, final_scores, frame, means, stops_of
 from seedwise.report.audits import audits
+from seedwise.report.courses import COURSE_CAPTION, courses
 from seedwise.report.decisions import look_rows, withhold
 from seedwise.report.difficulty import bands_of
 from seedwise.report.examples import examples
@@ -31,13 +32,14 @@ from seedwise.report.measured import grouped, measured_tables
 from seedwise.report.measures import over_seeds
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
-from seedwise.report.resampling import resampling
+from seedwise.report.resampling import Resampled, course, enriched, resampling
 from seedwise.report.results import Results, design
 from seedwise.report.robustness import effect_sizes, multiverse, places_of, rank_tests
 from seedwise.report.spending import spent_rows
 from seedwise.report.style import save
 from seedwise.report.training import cost_rows, curve_rows
 from seedwise.report.trends import trend_positions, trends
+from seedwise.report.worked import Worked, worked
 from seedwise.stats.audit import SIMULATIONS
 
 _FILES = {
@@ -57,6 +59,8 @@ _FILES = {
     "costs": tables.COSTS,
     "grid": tables.GRID,
     "benchmarks": tables.BENCHMARKS,
+    "course": tables.COURSE,
+    "words": tables.WORDS,
     "forcing": tables.FORCING,
     "spent": tables.SPENT,
 }
@@ -65,7 +69,7 @@ _FILES = {
 def analyse(
     runs: pd.DataFrame,
     counts: pd.DataFrame,
-    windows: pd.DataFrame | None,
+    resampled: Resampled | None,
     compare: Compare,
     out: Path,
     *,
@@ -77,8 +81,8 @@ def analyse(
 ) -> None:
     """Write ``out/analysis/*.parquet``, one file for each table of ``_FILES``.
 
-    runs: RUNS, every planned run.  counts: COUNTS of those that were evaluated.  windows: WINDOWS, or
-    None without a resampling experiment.  look: which look at the data this is; None is one declared look.
+    runs: RUNS, every planned run.  counts: COUNTS of those that were evaluated.  resampled: None
+    without a resampling experiment.  look: which look at the data this is; None is one declared look.
     metrics: METRICS columns and ``run``, None without curves of training.  stops: STOPS, the runs that ended
     before their last step.  forced: COUNTS of forced continuations, with their number; they enter nothing else.
     simulations: of the self-audit, 0 for none.
@@ -97,7 +101,7 @@ def analyse(
         "means": means(runs, counts, scored),
         "contrasts": compared,
         "trends": trends(runs, counts, compare, look, scored, stopped),
-        "resampling": resampling(windows),
+        "resampling": resampling(resampled),
         "look": look_rows(look),
         "stops": known,
         "audit": audit,
@@ -109,6 +113,8 @@ def analyse(
         "costs": cost_rows(places, runs, counts, logged, compare, look),
         "grid": grid_rows(places, compared, compare, look),
         "benchmarks": benchmark_rows(places, compared, compare, look),
+        "course": course(resampled),
+        "words": enriched(resampled),
         "forcing": forcing_rows(forced),
         "spent": spent_rows(runs, logged, compare),
     }
@@ -123,12 +129,14 @@ def render(
     samples: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
     measured: pd.DataFrame | None = None,
+    continued: pd.DataFrame | None = None,
 ) -> Path:
     """Write ``out/tables``, ``out/figures`` and ``out/report.html`` from ``out/analysis``; returns the page's path.
 
     metrics: METRICS columns and ``run``.  study_facts: the fields of ``facts.Facts``.  samples: SAMPLES
     columns and ``run`` (prompt, verdict and answer are shown where present).  runs: RUNS; read from
     ``out/runs.parquet`` when not given.  measured: MEASURED, None where nothing was measured beside the scores.
+    continued: EXAMPLE columns and ``run``: the responses that one is shown of.
     """
     out, facts = Path(out), Facts.of(study_facts)
     results = load(out, runs)
@@ -144,7 +152,9 @@ def render(
     found = findings(results, facts, designs)
     shown = examples(samples, results, facts.compare.reference)
     path = out / "report.html"
-    path.write_text(page(facts, headline(found), found, _sections(views, pictures), shown), encoding="utf-8")
+    path.write_text(
+        page(facts, headline(found), found, _sections(views, pictures, worked(continued)), shown), encoding="utf-8"
+    )
     return path
 
 
@@ -163,7 +173,9 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         "passk": listings.passk_tables(results, facts),
         "trends": [listings.trend_table(results)],
         **further_tables(results, facts),
-        "resampling": [listings.resampling_table(results)],
+        "resampling": continuing.window_tables(results.resampling),
+        "course": [continuing.course_table(results.course)],
+        "words": [continuing.word_table(results.words)],
         "forcing": [forcing_table(results)],
         "runs": [listings.run_table(results)],
     }
@@ -218,6 +230,7 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
             figures.sparsity(curves, reference),
             "Shares of responses with positive, zero and negative advantage at every step, mean over seeds.",
         ),
+        "course": (courses(results.course, reference), COURSE_CAPTION),
         "forcing": (
             forcing_figure(results.forcing, reference),
             "Accuracy against mean tokens. Number at a point: forced continuations. Bars: 95 % intervals over seeds.",
@@ -233,7 +246,9 @@ def _drawn(results: Results, facts: Facts, metrics: pd.DataFrame) -> dict[str, t
     return drawn
 
 
-def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture]) -> list[Section]:
+def _sections(
+    views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture], example: Worked | None
+) -> list[Section]:
     forced = [pictures["forcing"]] if any(view.rows for view in views["forcing"]) else []
     along = [picture for name, picture in pictures.items() if name.startswith("trend_")]
     return [
@@ -268,7 +283,11 @@ def _sections(views: Mapping[str, list[layout.TableView]], pictures: Mapping[str
         ),
         Section("sparsity", "Sparsity of the advantage", "", (), [pictures["sparsity"]]),
         Section("trends", "Trends", "", views["trends"], along),
-        Section("resampling", "Continuation resampling", "", views["resampling"]),
+        Section(
+            "resampling", "Continuation resampling", continuing.LEAD, views["resampling"], [pictures["course"]],
+            [*views["course"], *views["words"]], "Success along a response in numbers, words at high and low entropy",
+            example,
+        ),
         *([Section("forcing", "Budget forcing", "", views["forcing"], forced)] if forced else []),
         Section("runs", "Runs", "", views["runs"]),
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -47,7 +48,7 @@ def _range(low: float | None, high: float | None) -> str:
 def forcing_figure(rows: pd.DataFrame, reference: str) -> Figure:
     """Accuracy against mean tokens, a point for each number of continuations; one panel per benchmark and place.
 
-    rows: FORCING.  Bars: 95 % intervals over seeds, where there are any.
+    rows: FORCING.  Bars: 95 % intervals over seeds, where there are any, cut at 0 and 100 %.
     """
     places = list(rows[["benchmark", "model", "setting"]].drop_duplicates().itertuples(index=False, name=None))
     with styled():
@@ -71,5 +72,8 @@ def forcing_figure(rows: pd.DataFrame, reference: str) -> Figure:
             title(ax, place[0], ", ".join(place[1:]))
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
             ax.legend(frameon=False, fontsize=7)
+        # with few seeds an interval reaches beyond what an accuracy can be
+        extents = rows[["accuracy", "low", "high"]].to_numpy(dtype=float).clip(0, 1)
+        axes[0].set_ylim(np.nanmin(extents) - 0.03, np.nanmax(extents) + 0.03)
         name_axes(fig, "mean tokens of a response", "accuracy (%)")
         return fig

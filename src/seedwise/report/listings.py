@@ -1,4 +1,4 @@
-"""The other tables: pass@k, trends, resampling, and the list of runs with their verdict counts."""
+"""The other tables: pass@k, trends, and the list of runs with their verdict counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from seedwise.report.wording import (
     point_bounds,
     points,
     probability,
-    signed,
 )
 
 
@@ -139,45 +138,6 @@ def _level(trends: pd.DataFrame) -> list[str]:
         if levels
         else []
     )
-
-
-def resampling_table(results: Results) -> TableView:
-    """Continuations from before high- and low-entropy windows, by outcome of the original response."""
-    columns = (
-        ("Method", "l"), ("Setting", "l"), ("Original response", "l"), ("Quantity", "l"), ("High entropy", "r"),
-        ("Low entropy", "r"), ("Difference", "r"), ("Problems", "r"), ("Responses", "r"),
-        ("Start, % of length", "r"), ("Remark", "l"),
-    )  # fmt: skip
-    names = {"reward": "reward (%)", "overlap_tokens": "overlap (tokens)"}
-    rows = []
-    for row in results.resampling.to_dict("records"):
-        scale = 100 if row["quantity"] == "reward" else 1
-        texts = (
-            row["method"], f"{row['model']}, {row['setting']}", row["outcome"], names[row["quantity"]],
-            _times(row["high"], scale), _times(row["low"], scale), _between(row, scale), str(row["problems"]),
-            str(row["responses"]), f"{percent(row['position_high'], 0)} / {percent(row['position_low'], 0)}",
-            row["reason"] or "",
-        )  # fmt: skip
-        rows.append(cells(*texts))
-    notes = (
-        "Overlap: mean common prefix of two continuations. Start: of the high and the low window.",
-        "Intervals are clustered by problem and take the trained models as given.",
-    )
-    empty = () if rows else ("No response was resampled: no problem fell into the declared band of difficulty.",)
-    title = "Continuations from high- and low-entropy windows; difference high minus low with 95 % interval"
-    return TableView("resampling", title, columns, tuple(rows), empty or notes, results.resampling)
-
-
-def _times(value: float | None, scale: int) -> str:
-    return plain(scale * value) if value is not None and known(value) else DASH
-
-
-def _between(row: dict, scale: int) -> Cell:
-    if not known(row["difference"]):
-        return Cell(DASH)
-    low, high = row["difference_low"], row["difference_high"]
-    aside = f"[{signed(scale * low)}, {signed(scale * high)}]" if known(low) else ""
-    return Cell(signed(scale * row["difference"]), aside)
 
 
 def run_table(results: Results) -> TableView:

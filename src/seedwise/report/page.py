@@ -18,6 +18,7 @@ from seedwise.report.facts import Facts
 from seedwise.report.findings import Finding
 from seedwise.report.layout import TableView
 from seedwise.report.style import inline
+from seedwise.report.worked import Worked
 
 _HERE = Path(__file__).parent
 
@@ -38,7 +39,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with an entry in its table of contents.  folded: tables behind the line ``fold``."""
+    """A part of the page with an entry in its table of contents.  folded: tables behind the line ``fold``.
+
+    example: one response worked through, text from a model.
+    """
 
     anchor: str
     title: str
@@ -47,6 +51,7 @@ class Section:
     pictures: Sequence[Picture] = ()
     folded: Sequence[TableView] = ()
     fold: str = ""
+    example: Worked | None = None
 
 
 def page(

@@ -40,6 +40,8 @@ class Results:
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
     grid: pd.DataFrame = field(default_factory=pd.DataFrame)
     by_benchmark: pd.DataFrame = field(default_factory=pd.DataFrame)
+    course: pd.DataFrame = field(default_factory=pd.DataFrame)
+    words: pd.DataFrame = field(default_factory=pd.DataFrame)
     forcing: pd.DataFrame = field(default_factory=pd.DataFrame)
     spent: pd.DataFrame = field(default_factory=pd.DataFrame)
 

@@ -27,8 +27,8 @@ def view(
 
 
 def place_of(row: Mapping[str, Any]) -> str:
-    """``embedded, G8``."""
-    return f"{row['model']}, {row['setting']}"
+    """``embedded, G8``; the untrained model has no setting."""
+    return ", ".join(filter(None, [row["model"], row["setting"]]))
 
 
 def text_of(value: object) -> str:

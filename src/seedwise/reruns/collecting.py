@@ -87,7 +87,7 @@ def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent}
-            used |= {path for path in [layout.continuations(subject), layout.measures(subject)] if path}
+            used |= {layout.measures(subject), *layout.resampling(subject).values()}
             for each in layout.samples(subject).values():
                 wanted.setdefault(each.folder, []).append(each)
     used |= wanted.keys()

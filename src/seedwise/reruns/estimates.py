@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from seedwise.identity import digest
 from seedwise.layout import WORK, Layout
 from seedwise.reruns.published import Archive
 from seedwise.reruns.running import saved_step
-from seedwise.study import Run, Train
+from seedwise.study import ModelSpec, Run, Train
 
 READ = 8
 """Runs whose times are read for one estimate: their median moves little with more, and each is a file."""
@@ -42,22 +43,36 @@ class Costs:
     work: Path = WORK
 
     @cached_property
-    def _alike(self) -> dict[str, list[str]]:
-        """What a run's cost depends on -> published runs of that kind."""
-        found: dict[str, list[str]] = {}
-        for name in self.archive.names:
-            found.setdefault(_kind(self.archive.spec(name)["run"]), []).append(name)
-        return found
+    def _kinds(self) -> dict[str, str]:
+        return {}
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, ModelSpec, Train], list[str]]:
+        return {}
 
     def _nearest(self, run: Run) -> list[str]:
-        """Published runs of the same model and train settings; only those of the same method where there are any."""
-        alike = self._alike.get(_kind(run.model_dump(mode="json")), [])
+        """The last published runs of the same model and train settings, at most READ; only those of the same method
+        where there are any."""
         stem = run.name.partition(".s")[0]
-        return [name for name in alike if name.startswith(f"{stem}.s")] or alike
+        place = stem, run.model, run.train
+        if place not in self._found:
+            kind = _kind(run.model_dump(mode="json"))
+            own = [name for name in self.archive.names if name.startswith(f"{stem}.s")]
+            self._found[place] = self._last(own, kind) or self._last(self.archive.names, kind)
+        return self._found[place]
+
+    def _last(self, names: list[str], kind: str) -> list[str]:
+        """The last READ of these runs that are of a kind; no more of their specs are read than it takes."""
+        return list(islice((name for name in reversed(names) if self._kind_of(name) == kind), READ))[::-1]
+
+    def _kind_of(self, name: str) -> str:
+        if name not in self._kinds:
+            self._kinds[name] = _kind(self.archive.spec(name)["run"])
+        return self._kinds[name]
 
     def seconds(self, run: Run) -> Estimate:
         """Device time of the steps that a training still has to do: median time of a step x steps x devices."""
-        names = self._nearest(run)[-READ:]
+        names = self._nearest(run)
         found = [value for name in names if (value := self._step_seconds(name)) is not None]
         if not found:
             return Estimate(None, 0, "no published run has this model and train settings that cost the same")
@@ -81,15 +96,26 @@ class Costs:
                 self._read[name] = float(steps.mean()) * devices if len(steps) else None
         return self._read[name]
 
+    @cached_property
+    def _sizes(self) -> dict[str, float | None]:
+        return {}
+
+    def _checkpoint(self, name: str) -> float | None:
+        """Mean bytes of a checkpoint that a published run kept; None where it kept none."""
+        if name not in self._sizes:
+            folder = self.archive.folder / name / "checkpoints"
+            kept = [size for path in folder.glob("*") if (size := size_of(path))]
+            self._sizes[name] = statistics.mean(kept) if kept else None
+        return self._sizes[name]
+
     def disk(self, run: Run) -> Estimate:
         """Bytes that a run will keep once it is evaluated: checkpoints as train.keep says, and its state if kept.
 
         Until then all of its checkpoints are there.
         """
         for name in self._nearest(run):
-            kept = [size for path in (self.archive.folder / name / "checkpoints").glob("*") if (size := size_of(path))]
-            if kept:
-                one, runs = statistics.mean(kept), 1
+            if (one := self._checkpoint(name)) is not None:
+                runs = 1
                 break
         else:
             weights = list(self.layout.model(run.base).glob("*.safetensors"))

@@ -92,9 +92,7 @@ def plan(layout: Layout, work: Path = WORK, only: str | None = None, assumed: As
     assumed: of the estimate in GPU hours; None: its defaults.  Raises RerunError where it fits no model of the study.
     """
     assumed = assumed or Assumed()
-    jobs, archive = planned(layout), Archive(layout.root / "runs")
-    if only is not None:
-        jobs = [job for job in jobs if job.subject == only]
+    jobs, archive = planned(layout, only), Archive(layout.root / "runs")
     costs = Costs(layout, archive, work)
     runs = [layout.grid.runs[job.subject] for job in jobs if job.stage == "train"]
     of_study = [run for name, run in layout.grid.runs.items() if only in (None, name)]

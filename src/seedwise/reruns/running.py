@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,18 @@ from seedwise.trainer.lease import CLOCK_S, Owner
 SAMPLES = "samples"
 STATE = re.compile(r"state-(\d+)")
 STEP = re.compile(r"step (\d+) of (\d+), ([0-9.]+) s")
+JOURNAL = 2**16
+"""Bytes of the end of a journal that are read: ten steps or more."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """How far a training is by its journal.  step: the last that ended since it began or went on, 0 where none did.
+    reward: mean reward of its last rollout, None where it tells of none.  step_s: median time of its last steps, s."""
+
+    step: int
+    reward: float | None
+    step_s: float | None
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,27 @@ def saved_step(work: Path) -> int:
     """The step that a stopped training goes on from; 0 where it saved none."""
     states = [int(match[1]) for path in work.glob("state-*") if (match := STATE.fullmatch(path.name))]
     return max(states, default=0)
+
+
+def journalled(path: Path) -> Told | None:
+    """What the end of a run's tracking.jsonl tells; None without one."""
+    if not path.exists():
+        return None
+    from seedwise.trainer.journal import Metrics, Start, parse  # with pandas, only where a training has begun
+
+    with open(path, "rb") as handle:
+        handle.seek(max(0, path.stat().st_size - JOURNAL))
+        events, _ = parse(handle.read())
+    began = max((place for place, event in enumerate(events) if isinstance(event, Start)), default=-1)
+    since = [event for event in events[began + 1 :] if isinstance(event, Metrics)]
+    known = [event.values for event in events if isinstance(event, Metrics)]
+    rewards = [values["reward"] for values in known if values.get("reward") is not None]
+    seconds = [s for values in known if (s := values.get("step_seconds")) is not None]
+    return Told(
+        step=since[-1].step if since else 0,
+        reward=rewards[-1] if rewards else None,
+        step_s=statistics.median(seconds) if seconds else None,
+    )
 
 
 def logged_step(text: str) -> tuple[int, float] | None:

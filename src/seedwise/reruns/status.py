@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from seedwise.layout import WORK, Layout
 from seedwise.reruns.jobs import evaluated, inputs
-from seedwise.reruns.running import SAMPLES, jobs_here, leased, logged_step, saved_step
+from seedwise.reruns.running import SAMPLES, Told, jobs_here, journalled, leased, logged_step, saved_step
 
 State = Literal["missing", "running", "done", "failed"]
 WHOLE = {"analyse": "analysis", "report": "report", "track": "tracking"}
@@ -33,13 +33,13 @@ MOST = 100
 """Rows up to which finished ones are shown as well."""
 TAIL = 8192
 """Bytes of a log that are read."""
-NO_REWARD = "no rollout is saved yet"
+NO_REWARD = "no rollout has been told of yet"
 FINISHED = "finished: its metrics.parquet has every step"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A training.  step: reached, of ``steps``.  reward: of the last rollout that is saved, None with ``why_none``.
+    """A training.  step: reached, of ``steps``.  reward: mean of the last rollout told of, None with ``why_none``.
     eta_s: until its last step, None unless it runs and has told how long a step takes.  stopped: why it diverged."""
 
     step: int
@@ -106,15 +106,21 @@ class Look:
     def _row(self, subject: str) -> Row:
         files = evaluated(self.layout, subject)
         if trained := subject in self.layout.grid.runs:
-            files = {"train": self.layout.run(subject) / "trained.json"} | files
-        logs = {stage: self._log(stage, subject, path) for stage, path in files.items()}
+            files = {"train": self.layout.weights(subject)} | files
         states: dict[str, State] = {}
+        failures: dict[str, tuple[str, ...]] = {}
         for stage, path in files.items():
+            if path.exists():
+                states[stage] = "done"
+                continue
+            log = self._log(stage, subject, path)
             # a log of a stage whose input is missing tells of an earlier attempt
             free = states.get(AFTER.get(stage, ""), "done") == "done"
-            states[stage] = self._state(stage, subject, path, logs[stage], free)
-        progress = self._progress(subject, states["train"], logs["train"]) if trained else None
-        return Row(subject, states, progress, _failures(states, logs))
+            states[stage] = self._state(stage, subject, path, log, free)
+            if states[stage] == "failed":
+                failures[stage] = last_lines(log)
+        progress = self._progress(subject, states["train"]) if trained else None
+        return Row(subject, states, progress, failures)
 
     def _log(self, stage: str, subject: str, path: Path) -> Path:
         name = {"train": subject, "score": f"{subject}.{path.parent.name}"}.get(stage, f"{subject}.{path.stem}")
@@ -144,16 +150,20 @@ class Look:
     def _here(self) -> set[tuple[str, str]]:
         return set(jobs_here())
 
-    def _progress(self, name: str, state: State, log: Path) -> Progress:
+    def _progress(self, name: str, state: State) -> Progress:
         steps = self.layout.grid.runs[name].train.steps
         if state == "done":
-            record = json.loads((self.layout.run(name) / "trained.json").read_text())
+            record = json.loads(self.layout.weights(name).read_bytes())
             stopped = record["stopped"] and str(record["stopped"]["reason"])
             return Progress(record["steps"], steps, None, FINISHED, stopped=stopped)
-        saved, told = saved_step(self.work / name), logged_step(_tail(log))
-        step = max(saved, told[0] if told else 0)
-        reward = _reward(self.work / name / f"state-{saved}" / "metrics.parquet") if saved else None
-        eta = (steps - step) * told[1] if told and state == "running" else None
+        saved, told = saved_step(self.work / name), journalled(self.layout.file(name, "tracking.jsonl"))
+        if told is None:  # without a journal the log tells every tenth step
+            logged = logged_step(_tail(self.layout.root / "logs" / "train" / f"{name}.log"))
+            told = Told(logged[0], None, logged[1]) if logged else Told(0, None, None)
+        step, reward = max(saved, told.step), told.reward
+        if reward is None and saved:
+            reward = _reward(self.work / name / f"state-{saved}" / "metrics.parquet")
+        eta = (steps - step) * told.step_s if told.step_s is not None and state == "running" else None
         return Progress(step, steps, reward, NO_REWARD if reward is None else None, eta)
 
 

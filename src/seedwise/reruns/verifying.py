@@ -130,11 +130,12 @@ def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
                 recorded_parts(wanted, content)
             except StoreError as error:
                 yield Fault("edited", str(record), f"does not name what its name stands for: {error}")
-    made = {layout.scores(subject): tables.SCORES, layout.continuations(subject): tables.CONTINUATIONS}
-    made |= {layout.measures(subject): tables.MEASURES}
-    for path, table in made.items():
-        if path is not None and path.exists():
+    for path, table in ((layout.scores(subject), tables.SCORES), (layout.measures(subject), tables.MEASURES)):
+        if path.exists():
             yield from _readable(table, path)
+    if (files := layout.resampling(subject)) and files["continuations"].exists():
+        for name, path in files.items():
+            yield from _readable(tables.RESAMPLED[name], path)
 
 
 def _study(layout: Layout, archive: Archive) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ What is overridden, and why:
 ``_calculate_rewards``               keep the rewards of all processes, which the baselines see
 ``_generate_and_score_completions``  replace TRL's advantages by those of the algorithm
 ``_get_per_token_logps_and_entropies``  take the entropy along when TRL scores the rollout anyway
+``_prepare_inputs``                  divide an update into micro-batches of rows of like length
 ``_compute_loss``                    replace TRL's loss, and leave rows without advantage out
 ``_get_grad_norm``                   stop before a step with a gradient that is not finite
 ``_send_telemetry``                  nothing leaves the machine
@@ -27,8 +28,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from seedwise.algos.views import LossView, Window
 from seedwise.identity import stream
-from seedwise.trainer.batch import active, sequence
-from seedwise.trainer.diagnosing import Diagnosing, distributions
+from seedwise.trainer.batch import active, arranged, sequence, trimmed
+from seedwise.trainer.diagnosing import Diagnosing, as_drawn, distributions
 from seedwise.trainer.records import Learned, Records, Updated, levels
 from seedwise.trainer.seeing import Seeing
 from seedwise.trainer.settings import settings
@@ -115,7 +116,7 @@ class ComposedTrainer(Seeing, GRPOTrainer):
         out = super()._generate_and_score_completions(inputs)
         self._take_old = False
         if wanted and self._old is None:
-            self._old = self._score(out)
+            self._old = self._as_sampled(out) or self._score(out)
         if self.rollout is not None and self.algorithm.sampler.carries:
             self._as_drawn(out, self.rollout.rows[self._mine(out)])
         groups = self._groups(out, self._rewards_NF, self.reward_weights.to(self._rewards_NF.device))
@@ -162,6 +163,13 @@ class ComposedTrainer(Seeing, GRPOTrainer):
         )
         return logp_BT, entropy_BT
 
+    def _as_sampled(self, out: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+        """What the engine said of the rows of this process as it drew them; None where it gives no entropies, and
+        where ratios are taken to old log-probabilities, which must be those of this precision."""
+        if self.rollout is None or self.algorithm.sampler.carries:
+            return None
+        return as_drawn(self.rollout.rows[self._mine(out)], out["completion_mask"].float())
+
     def _as_drawn(self, out: dict[str, Any], rows: Sequence[Row]) -> None:
         """Give rows that were drawn in an earlier rollout the log-probabilities and entropies they were drawn with."""
         if "old_per_token_logps" not in out:
@@ -188,9 +196,26 @@ class ComposedTrainer(Seeing, GRPOTrainer):
         found = self.diagnosing.rollout(out, rows, groups, adv_PG, self._score, self._at)
         self.records.diagnosed(self.state.global_step + 1, found)
 
+    @property
+    def _by_length(self) -> bool:
+        """Whether rows may change places within an update, as they do unless stock TRL draws them."""
+        summed = all(part.horizon == "row" or part.row_local for part in self.algorithm.objective.parts)
+        whole = self.args.steps_per_generation % self.args.gradient_accumulation_steps == 0
+        return self.rollout is not None and whole and summed
+
+    def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
+        before = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is before or not self._by_length:
+            return inputs
+        drawn, n = self._buffered_inputs, self.args.gradient_accumulation_steps
+        updates = [arranged(drawn[first : first + n], skip=self.skip) for first in range(0, len(drawn), n)]
+        self._buffered_inputs = [micro_batch for update in updates for micro_batch in update]
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         rows, tokens = len(inputs["completion_mask"]), inputs["completion_mask"].sum()
-        inputs = active(inputs) if self.skip else inputs
+        inputs = active(inputs) if self.skip else trimmed(inputs) if self._by_length else inputs
         mask_BT = inputs["completion_mask"].float()
         logp_BT, _, _ = self._get_per_token_logps_and_entropies(model, *sequence(inputs))
         old_BT = inputs.get("old_per_token_logps")

@@ -86,7 +86,7 @@ class Diagnosing:
             pull_N = self.gather(contributions(_logps(rows, mask_BT), adv_BT, mask_BT)[:, None])
             found |= gradient_noise(pull_N.view(adv_PG.shape), adv_PG != 0).metrics()
         if "entropy_slope" in self.wanted:
-            found |= self._slope(_drawn(rows, mask_BT), adv_BT, mask_BT)
+            found |= self._slope(as_drawn(rows, mask_BT), adv_BT, mask_BT)
         if self.wanted & {"entropy_change", "entropy_identity"}:
             scored = Scored(*score(out)) if "entropy_change" in self.wanted else None
             logps_NV = distributions(self._chosen(adv_BT)) if "entropy_identity" in self.wanted else None
@@ -146,7 +146,8 @@ def _logps(rows: Sequence[Row], like_BT: Tensor) -> Tensor:
     return _padded([row.logps for row in rows], like_BT)
 
 
-def _drawn(rows: Sequence[Row], like_BT: Tensor) -> Scored | None:
+def as_drawn(rows: Sequence[Row], like_BT: Tensor) -> Scored | None:
+    """Rows as the engine drew them, 0 on padding, ``[B, T]`` like ``like_BT``; None where it gave no entropies."""
     entropies = [row.entropies for row in rows if row.entropies is not None]
     return Scored(_logps(rows, like_BT), _padded(entropies, like_BT)) if len(entropies) == len(rows) else None
 
