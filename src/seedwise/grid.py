@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from seedwise import behaviour, checks
 from seedwise.algos import algorithm as algos
 from seedwise.algos.algorithm import Algorithm
+from seedwise.grading.verify import declared_version
 from seedwise.identity import canonical, digest
 from seedwise.models import fingerprint as backbones
 from seedwise.points import AXES, Point, label
@@ -44,12 +45,16 @@ class Problems:
 
 @dataclass(frozen=True)
 class Base:
-    """An untrained backbone as it is spoken to; evaluated once, a row of every table."""
+    """An untrained backbone as it is spoken to; evaluated once, a row of every table.
+
+    data: its training problems.  rewards: their verifier -> its declared version.
+    """
 
     name: str
     folder: str
     model: ModelSpec
     data: str
+    rewards: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -218,6 +223,7 @@ def _cell(
         "train": train.model_dump(mode="json", exclude=NOT_IN_IDENTITY),
         "grading": study.grading.model_dump(mode="json"),
         "data": base.data,
+        "rewards": base.rewards,
         "behaviour": training_behaviour(algorithm),
     }
     settings = {
@@ -232,6 +238,7 @@ def _cell(
         "grading": study.grading,
         "data": base.data,
         "base": base.folder,
+        "rewards": base.rewards,
     }
     texts = {key: canonical(value) for key, value in spec.items()}
     return _Cell(settings, (point.slug, *labels.values()), texts, _lineage(texts, train, algorithm))
@@ -282,7 +289,9 @@ def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
     except TaskError as error:
         raise StudyError(f"{path}: train_data: {error}") from None
     spoken = spec.model_dump(mode="json", include={"template", "chat_template", "thinking", "stop"})
-    return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
+    verifier = study.train_data.verified_by
+    name = f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}"
+    return Base(name, folder, spec, data, {verifier: declared_version(verifier)})
 
 
 def data_name(study: Study, spec: ModelSpec, benchmark: str | None) -> str:

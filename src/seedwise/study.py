@@ -608,6 +608,9 @@ class Run(Settings):
     grading: Grading
     data: str = Field(description="name of the training problems, with id")
     base: str = Field(description="name of the model folder, with id")
+    rewards: dict[str, str] = Field(
+        default_factory=dict, description="verifier of the training problems -> its declared version"
+    )
     init_from: str | None = Field(default=None, description="the run whose last checkpoint it starts from")
     lineage: str | None = Field(
         default=None, description="what it shares with runs that differ in the number of steps alone; null: none can"

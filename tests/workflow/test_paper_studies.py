@@ -15,6 +15,7 @@ from study_file import changed
 from typer.testing import CliRunner
 
 from seedwise import layout as layouts
+from seedwise import machine
 from seedwise.cli import app
 from seedwise.grid import expand
 from seedwise.layout import Layout
@@ -23,6 +24,7 @@ from seedwise.reading import parse
 from seedwise.reruns import RerunError, stated
 from seedwise.reruns.jobs import planned
 from seedwise.reruns.stated import Assumed
+from seedwise.study import StudyError
 
 CONFIG = Path(__file__).parents[2] / "config"
 B4, B8, B14, B17, A3 = ("qwen3_4b_base", "qwen3_8b_base", "qwen3_14b_base", "qwen3_1_7b_base", "qwen3_30b_a3b_base")
@@ -257,6 +259,16 @@ def test_a_study_for_cpus_has_no_gpu_hours():
 def test_assumptions_outside_their_range_are_refused(given, message):
     with pytest.raises(RerunError, match=re.escape(message)):
         Assumed(**given)
+
+
+def test_the_machine_file_for_gpus_is_read_and_a_training_engine_is_refused(tmp_path):
+    file = CONFIG.parent / "workflow" / "machines" / "vllm-gpu.yaml"
+    found = machine.read(file)
+    assert (found.sample.engine, found.sample.tensor_parallel, found.resample.dtype) == ("vllm", 2, "bfloat16")
+    other = tmp_path / "machine.yaml"
+    other.write_text(file.read_text() + "train: {engine: vllm}\n")
+    with pytest.raises(StudyError, match="train: unknown key"):
+        machine.read(other)
 
 
 def test_parameters_of_an_unknown_model_are_refused():

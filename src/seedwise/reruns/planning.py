@@ -11,7 +11,7 @@ from typing import Any
 
 from seedwise.evals.store import cover, listed
 from seedwise.layout import WORK, Layout
-from seedwise.reruns import RerunError, ledger, stated
+from seedwise.reruns import RerunError, graders, ledger, stated
 from seedwise.reruns.estimates import Costs, Estimate, of_bytes, total
 from seedwise.reruns.jobs import STAGES, Job, planned
 from seedwise.reruns.published import Archive
@@ -29,8 +29,9 @@ class Plan:
     jobs, why: every planned job and its reasons, by (stage, subject).  draws: of one run or base, what the store of its
     samples lacks.  seconds, disk: of each run to be trained.
     study_disk: of all runs of the study.  saved: step a stopped training goes on from.  accepted: entry of the
-    ledger -> its reason, for the entries that names of this study rest on.  hours: GPU hours by model, method and
-    setting, by the stated model of ``assumed`` where no published run tells.
+    ledger -> its reason, for the entries that results of this study rest on.  hours: GPU hours by model, method and
+    setting, by the stated model of ``assumed`` where no published run tells.  rewards: what is to be said of runs
+    whose rewards came from an earlier code of the grader.
     """
 
     study: str
@@ -45,6 +46,7 @@ class Plan:
     notes: tuple[str, ...]
     hours: tuple[stated.Row, ...]
     assumed: Assumed
+    rewards: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -54,7 +56,7 @@ class Plan:
 
     def json(self) -> str:
         """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, gpu_hours,
-        notes."""
+        accepted, rewards, notes."""
         training = [job.subject for job in self.jobs if job.stage == "train"]
         runs = [
             {
@@ -81,6 +83,7 @@ class Plan:
             "disk_bytes": {"planned": asdict(total(self.disk.values())), "study": asdict(self.study_disk)},
             "gpu_hours": stated.plain(self.hours, self.assumed),
             "accepted": self.accepted,
+            "rewards": list(self.rewards),
             "notes": list(self.notes),
         }
         return json.dumps(content, allow_nan=False)
@@ -107,10 +110,11 @@ def plan(layout: Layout, work: Path = WORK, only: str | None = None, assumed: As
         disk={run.name: costs.disk(run) for run in runs},
         study_disk=total(costs.disk(run) for run in of_study),
         saved={run.name: saved_step(work / run.name) for run in runs},
-        accepted=ledger.accepted(run.algorithm for run in of_study),
+        accepted=ledger.accepted(of_study),
         notes=(*layout.grid.notes, *_without_weights(layout, jobs)),
         hours=tuple(stated.rows(layout, jobs, known, assumed)),
         assumed=assumed,
+        rewards=tuple(graders.told(layout, archive, only)),
     )
 
 
@@ -184,6 +188,7 @@ def lines(plan: Plan) -> Iterator[str]:
     yield f"disk of all runs of the study: {shown_bytes(plan.study_disk)}"
     yield from stated.lines(plan.hours, plan.assumed)
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
     yield from (f"note: {note}" for note in plan.notes)
 
 
@@ -209,6 +214,7 @@ def told(plan: Plan, name: str) -> Iterator[str]:
             if plan.saved[name]:
                 yield f"  goes on from step {plan.saved[name]}"
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
 
 
 def shown_seconds(estimate: Estimate) -> str:

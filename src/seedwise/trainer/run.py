@@ -38,7 +38,7 @@ from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
 from seedwise.trainer.published import RECORD
 from seedwise.trainer.records import Records
 from seedwise.trainer.rollout import Rollout, correct, penalty
-from seedwise.trainer.watch import GivenUp, Watch, listening
+from seedwise.trainer.watch import REWARDS, GivenUp, Watch, listening
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +75,9 @@ def train(
     problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json, state/ (of the
     last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
-    with the stack beside it.  workers: grading processes.  give_up: why it takes no further step: it counts as
-    stopped with the weights of its last state, or those it started from.  live: told of every step as it ends.
+    with the stack beside it; of ``reward_code``, the grader's, the list of all that gave rewards up to there.
+    workers: grading processes.  give_up: why it takes no further step: it counts as stopped with the weights of its
+    last state, or those it started from.  live: told of every step as it ends.
     Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
@@ -99,7 +100,8 @@ def train(
             lineage.adopt(run, other, out)
         start = lineage.origin(run, out.parent)
         trainer = build(run, model_folder, problems, grader, scratch, device, state, start)
-        watch = Watch(trainer, run, out, work, held, give_up)
+        graders = _graders(state, spec.get("reward_code", {}))
+        watch = Watch(trainer, run, out, work, held, give_up, graders)
         trainer.add_callback(watch)
         if live is not None and held is not None:
             trainer.add_callback(live.of(trainer.records))
@@ -118,7 +120,8 @@ def train(
             if last.is_dir():
                 held.check()
                 lineage.keep(last, out)
-            _publish(run, trainer, out, {**spec, "stack": stack(trainer, device)}, stopped, held)
+            spec = {**spec, "reward_code": graders, "stack": stack(trainer, device)}
+            _publish(run, trainer, out, spec, stopped, held)
             shutil.rmtree(work)
 
 
@@ -158,6 +161,12 @@ def _beginning(run: Run, out: Path, work: Path, held: lease.Lease | None) -> tup
         return state, other, scratch
     PartialState()  # starts the process group: all processes go on from what the first one saw
     return tuple(broadcast_object_list([state, other, scratch]))
+
+
+def _graders(state: Path | None, code: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The codes of the grader that give a training its rewards: those before ``state``, then the present one."""
+    earlier = json.loads((state / REWARDS).read_text()) if state and (state / REWARDS).exists() else []
+    return [*(other for other in earlier if other != code), code]
 
 
 def build(
