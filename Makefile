@@ -13,7 +13,7 @@ VLLM_STAMP := $(VLLM)/.stamp-$(firstword $(shell cat envs/cpu-vllm.lock pyprojec
 IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env env-vllm study test test-vllm test-survival test-services check check-gpu bench ui
+.PHONY: env env-vllm study mechanism test test-vllm test-survival test-services check check-gpu bench ui
 
 env: $(STAMP)
 
@@ -37,6 +37,11 @@ $(STAMP):
 study: env
 	$(IN_ENV) snakemake --cores all
 	@echo "report: $(CURDIR)/results/default/report.html"
+
+# The papers' mechanisms over 8 seeds, about an hour on 2 cores; interrupted, it goes on.  Then docs/mechanism.md is filled.
+mechanism: env
+	$(IN_ENV) python -m benchmarks.mechanism
+	@echo "report: $(CURDIR)/results/mechanism/report.html"
 
 # By file, not by xdist_group: pytest 9.2 with xdist 3.8 takes no notice of groups.
 test: env

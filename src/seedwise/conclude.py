@@ -97,6 +97,7 @@ def sight(layout: Layout, counts: pd.DataFrame) -> looks.Sight:
     """What a comparison of these scores sees.  counts: tables.COUNTS of the subjects that have scores."""
     compare = layout.grid.study.compare
     families = [compare.family, *(each.family for each in compare.secondary.values())]
+    families += [each.methods for each in compare.outcomes.values()]
     declared = {compare.reference}.union(*families)
     compared = {name: run for name, run in layout.planned.runs.items() if run.method in declared}
     planned = Counter((run.model_name, run.setting, run.method) for run in compared.values())

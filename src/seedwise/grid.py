@@ -108,6 +108,7 @@ def expand(study: Study, path: str = "study") -> Grid:
     checks.origins_trained(runs, origins, points, path)
     checks.names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
     checks.ordered(study, {key for run in runs.values() for key in run.axes}, path)
+    checks.lines(study, runs.values(), path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
 
 

@@ -43,6 +43,7 @@ class Results:
     course: pd.DataFrame = field(default_factory=pd.DataFrame)
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
     forcing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    outcomes: pd.DataFrame = field(default_factory=pd.DataFrame)
     spent: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def places(self) -> list[tuple[str, str, list[str]]]:
