@@ -125,7 +125,8 @@ def _heading(layout: Layout, study: Path, stops: pd.DataFrame, tested: Sequence[
 def _claims(outcomes: dict[str, Outcome]) -> Iterator[str]:
     for name, outcome in outcomes.items():
         low, high = (f"{100 * share:g}" for share in outcome.over)
-        yield f"- `{name}` ({outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps): {outcome.claim or 'none'}."
+        what = f"{outcome.summary} of `{outcome.measure}`, {low} to {high} % of the steps"
+        yield f"- `{name}` ({what}): {outcome.claim or 'none'}."
 
 
 def _view(title: str, columns: tuple, lines: list[tuple[Cell, ...]], data: list[dict]) -> TableView:
