@@ -13,7 +13,7 @@ VLLM_STAMP := $(VLLM)/.stamp-$(firstword $(shell cat envs/cpu-vllm.lock pyprojec
 IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env env-vllm study mechanism test test-vllm test-survival test-services check bench ui
+.PHONY: env env-vllm study mechanism test test-vllm test-survival test-services test-slurm check check-gpu bench ui
 
 env: $(STAMP)
 
@@ -59,6 +59,11 @@ test-survival: env
 test-services: env
 	$(IN_ENV) pytest -m service tests/services
 
+# A real Slurm of one node on 127.0.0.1, with a folder, ports and a key of its own; asks before it installs packages.
+test-slurm: env
+	@tests/slurm/ready.sh
+	$(IN_ENV) pytest -m service tests/slurm
+
 check: env
 	$(IN_ENV) ruff check .
 	$(IN_ENV) ruff format --check .
@@ -66,6 +71,10 @@ check: env
 	$(IN_ENV) lint-imports
 	$(IN_ENV) snakefmt --check Snakefile workflow
 	$(IN_ENV) python workflow/lint.py
+
+# One device, some minutes, no download; on a machine without a GPU a tiny model stands in.
+check-gpu: env
+	$(IN_ENV) python -m benchmarks.gpu --out gpu.json
 
 bench: env
 	$(IN_ENV) python -m benchmarks.statistics

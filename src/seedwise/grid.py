@@ -137,12 +137,10 @@ def _points(study: Study, path: str) -> tuple[dict[str, Point], dict[str, str | 
 
 
 def _places(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
-    whole = Block(methods=tuple(points), group_size=study.group_size, models=tuple(study.models), axes=study.axes)
+    whole = study.grid or Block(methods=tuple(points))
     for position, block in enumerate((whole, *study.blocks)):
-        where = f"blocks.{position - 1}" if position else "methods"
-        for name in block.methods:
-            if name not in points:
-                raise StudyError(f"{path}: {where}.methods: {name!r} is no method point; they are {', '.join(points)}")
+        where = f"blocks.{position - 1}" if position else "grid"
+        chosen = [name for stem in block.methods for name in _stand_for(stem, study, points, f"{path}: {where}")]
         for name in block.models or ():
             if name not in study.models:
                 raise StudyError(f"{path}: {where}.models: {name!r} is none of {', '.join(study.models)}")
@@ -156,11 +154,20 @@ def _places(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple
         combinations = [dict(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())]
         yield from itertools.product(
             block.models or study.models,
-            [points[name] for name in block.methods],
+            [points[name] for name in dict.fromkeys(chosen)],
             sizes,
             combinations,
             study.seeds if block.seeds is None else block.seeds,
         )
+
+
+def _stand_for(stem: str, study: Study, points: dict[str, Point], where: str) -> list[str]:
+    """The points a block means by a name: that point, or all those of the method.  Raises StudyError."""
+    if stem in points:
+        return [stem]
+    if stem in study.methods:
+        return [name for name in points if name.startswith(f"{stem}.")]
+    raise StudyError(f"{where}.methods: {stem!r} is no method point; they are {', '.join(points)}")
 
 
 def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:

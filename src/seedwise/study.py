@@ -391,7 +391,7 @@ class Primary(Settings):
 
 
 SUMMARIES = ("final", "area", "log_volatility", "late_slope")
-Cost = Literal["generated_tokens", "trained_tokens", "device_seconds"]
+Cost = Literal["generated_tokens", "trained_tokens", "flops", "device_seconds"]
 
 
 class Secondary(Settings):
@@ -580,12 +580,16 @@ class Compare(Settings):
 
 
 class Block(Settings):
-    """Cells beside the full grid: some method points under other values of the axes."""
+    """Cells of the grid, or beside it: some method points, on some models, under some values of the axes."""
 
-    methods: tuple[str, ...] = Field(min_length=1, description="method points")
+    methods: tuple[str, ...] = Field(
+        min_length=1, description="method points; the name of a method stands for all of its points"
+    )
     group_size: int | tuple[int, ...] | None = Field(default=None, description="null: as the study")
-    models: tuple[str, ...] | None = None
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] | None = None
+    models: tuple[str, ...] | None = Field(default=None, description="null: all")
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] | None = Field(
+        default=None, description="null: as the study"
+    )
     axes: dict[str, list[Any]] = Field(default_factory=dict, description="as above; beside the study's own")
 
 
@@ -604,6 +608,11 @@ class Study(Settings):
     methods: dict[Name, dict[str, Any]] = Field(min_length=1)
     group_size: int | tuple[int, ...] = 8
     axes: dict[str, list[Any]] = Field(default_factory=dict, description="dotted setting -> values, e.g. train.lr")
+    grid: Block | None = Field(
+        default=None,
+        description="what the full grid is made of, where not every method point is trained on every model; the others "
+        "stand in blocks",
+    )
     blocks: tuple[Block, ...] = Field(default=(), description="cells beside the full grid")
     train: Train = Train()
     evaluate: Evaluate

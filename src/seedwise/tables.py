@@ -543,7 +543,7 @@ COSTS = Table(
     (
         *_PAIR,
         _req("metric", _STR, ""),
-        _req("cost", _STR, "generated_tokens | trained_tokens | device_seconds"),
+        _req("cost", _STR, "generated_tokens | trained_tokens | flops | device_seconds"),
         _opt("budget", _FLOAT, "amount of it per run"),
         _opt("mean", _FLOAT, "score at the budget, over seeds"),
         _opt("mean_reference", _FLOAT, ""),
@@ -553,6 +553,25 @@ COSTS = Table(
         _REASON,
     ),
     ("model", "setting", "method", "cost"),
+)
+
+SPENT = Table(
+    "spent",
+    (
+        _req("run", _STR, ""),
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("method", _STR, ""),
+        _req("seed", _INT, ""),
+        _opt("generated_tokens", _FLOAT, "tokens"),
+        _opt("trained_tokens", _FLOAT, "tokens that went through forward and backward"),
+        _opt("flops", _FLOAT, "operations of those tokens, by parameters"),
+        _opt("device_seconds", _FLOAT, "s of the optimizer steps, rollouts included"),
+        _opt("peak_memory_bytes", _FLOAT, "of the GPU; on a CPU of the process"),
+        _opt("energy_joules", _FLOAT, "of the GPU, by NVML"),
+        _REASON,
+    ),
+    ("run",),
 )
 
 TRENDS = Table(

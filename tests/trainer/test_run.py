@@ -17,6 +17,7 @@ from seedwise.algos.baseline import GroupMean
 from seedwise.algos.overlong import SoftOverlong
 from seedwise.study import Lora
 from seedwise.trainer import run as story
+from seedwise.trainer.meter import NO_GPU
 
 
 def test_a_run_is_published_whole_and_its_work_folder_removed(train, make_run, tmp_path, model_folder):
@@ -37,6 +38,11 @@ def test_a_run_is_published_whole_and_its_work_folder_removed(train, make_run, t
     assert sorted(metrics.step.unique()) == [1, 2, 3, 4]
     timing = tables.read(tables.METRICS, out / "timing.parquet")
     assert (timing[timing.name == "step_seconds"].value > 0).all()
+    assert (timing[timing.name == "peak_memory_bytes"].value > 50e6).all()
+    assert set(timing[timing.name == "energy_joules"].reason) == {NO_GPU}
+    spent = [value(metrics, 4, f"{name}_total") for name in ("generated_tokens", "trained_tokens", "flops")]
+    weighed = sum(tensor.numel() for tensor in load_file(model_folder / "model.safetensors").values())
+    assert spent[2] == pytest.approx(weighed * (2 * spent[0] + 6 * spent[1]), rel=0.2)  # tied weights stand once
     for folder in out.glob("checkpoints/*"):  # nothing pickled, nothing half-written
         assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["2", "4"]

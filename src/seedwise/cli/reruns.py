@@ -13,11 +13,25 @@ from seedwise.reruns.ledger import STAGES, Stage
 
 
 @app.command()
-def plan(study: StudyFile = DEFAULT, as_json: AsJson = False) -> None:
+def plan(
+    study: StudyFile = DEFAULT,
+    as_json: AsJson = False,
+    device: Annotated[str, typer.Option(help="GPU of the estimate in GPU hours, e.g. h100")] = "h200",
+    mfu: Annotated[float, typer.Option(help="share of its peak that training reaches")] = 0.35,
+    mfu_generation: Annotated[float, typer.Option(help="share of its peak that generation reaches")] = 0.1,
+    length: Annotated[float, typer.Option(help="length of a response, as a share of max_tokens")] = 0.4,
+    discarded: Annotated[float, typer.Option(help="share of groups that dynamic sampling draws in vain")] = 0.5,
+    active: Annotated[float, typer.Option(help="share of tokens that a sparse baseline trains")] = 0.3,
+    parameters: Annotated[
+        list[str] | None, typer.Option(help="model=number, e.g. mine=8e9: parameters of a model of the study")
+    ] = None,
+) -> None:
     """Say what Snakemake will run, why, and what it will cost; starts nothing."""
-    from seedwise.reruns import planning
+    from seedwise.reruns import planning, stated
 
-    found = planning.plan(layouts.read(study))
+    given = dict(map(stated.parameter, parameters or ()))
+    assumed = stated.Assumed(device, mfu, mfu_generation, length, discarded, active, given)
+    found = planning.plan(layouts.read(study), assumed=assumed)
     echo([found.json()] if as_json else planning.lines(found))
 
 

@@ -37,6 +37,7 @@ from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import Resampled, course, enriched, resampling
 from seedwise.report.results import Results, design
 from seedwise.report.robustness import effect_sizes, multiverse, places_of, rank_tests
+from seedwise.report.spending import spent_rows
 from seedwise.report.style import save
 from seedwise.report.training import cost_rows, curve_rows
 from seedwise.report.trends import trend_positions, trends
@@ -68,6 +69,7 @@ _FILES = {
     "words": tables.WORDS,
     "forcing": tables.FORCING,
     "outcomes": tables.OUTCOMES,
+    "spent": tables.SPENT,
 }
 
 
@@ -122,6 +124,7 @@ def analyse(
         "words": enriched(resampled),
         "forcing": forcing_rows(forced),
         "outcomes": outcome_rows(runs, logged, known, compare, look),
+        "spent": spent_rows(runs, logged, compare),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -274,7 +277,7 @@ def _sections(
         ),
         *([Section("outcomes", "Outcomes of training", OUTCOMES_LEAD, outcomes)] if outcomes else []),
         Section("strata", "By difficulty", "", views["strata"]),
-        Section("costs", "At equal cost", "", views["costs"]),
+        Section("costs", "At equal cost", "", views["costs"], (), views["spent"], "What each training took"),
         Section(
             "training", "Training", "", views["curves"], [pictures["learning"], pictures["entropy"], pictures["length"]]
         ),

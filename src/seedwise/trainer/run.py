@@ -32,6 +32,7 @@ from seedwise.grading.pool import Grader
 from seedwise.identity import file_digest
 from seedwise.models.load import load, lora_config
 from seedwise.models.prompts import spoken, stop_token_ids
+from seedwise.models.sizes import Size, size
 from seedwise.trainer import lease, lineage, memory, published, states
 from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
 from seedwise.trainer.published import RECORD
@@ -82,6 +83,7 @@ def train(
     """
     if _published(out):
         return
+    check_launch(os.environ)
     torch.set_num_threads(1)
     main = os.environ.get("RANK", "0") == "0"  # of a distributed launch; the others write nothing
     with (
@@ -121,6 +123,20 @@ def train(
             spec = {**spec, "reward_code": graders, "stack": stack(trainer, device)}
             _publish(run, trainer, out, spec, stopped, held)
             shutil.rmtree(work)
+
+
+def check_launch(environment: Mapping[str, str]) -> None:
+    """Raise TrainError where ``accelerate launch`` would shard the weights.
+
+    Every process draws completions from the weights it trains, as many tokens as its own take; sharded weights are
+    gathered by all processes at once, which then wait for each other for ever.
+    """
+    remedy = "launch with config/accelerate/ddp.yaml or deepspeed_zero2.yaml"
+    if environment.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        raise TrainError(f"distributed_type: FSDP: completions cannot be drawn from sharded weights: {remedy}")
+    stage = environment.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
+    if stage == "3":
+        raise TrainError(f"zero_stage: {stage}: completions cannot be drawn from sharded weights: {remedy}")
 
 
 def _published(out: Path) -> bool:
@@ -206,7 +222,9 @@ def build(
         prompts=prompts,
         group_size=run.group_size,
     )
-    records = Records(run.group_size, run.train.words)
+    weights = float(sum(weight.numel() for weight in model.parameters()))
+    own = size(run.model) or Size(weights, weights)
+    records = Records(run.group_size, run.train.words, size=own, adapter=lora is not None)
     if state:
         frames = [tables.read(tables.METRICS, state / f"{name}.parquet") for name in ("metrics", "timing")]
         records.restore(*frames, json.loads((state / "totals.json").read_text()))

@@ -17,6 +17,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from seedwise import tables
 from seedwise.trainer import memory, states
 from seedwise.trainer.lease import LeaseError
+from seedwise.trainer.meter import Meter
 
 if TYPE_CHECKING:
     from seedwise.study import Run
@@ -53,6 +54,7 @@ class Watch(TrainerCallback):
         self.give_up, self.graders = give_up, graders
         self.terminated = False
         self._began = 0.0
+        self._meter = Meter(trainer.accelerator.device.type)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -66,13 +68,14 @@ class Watch(TrainerCallback):
     ) -> None:
         """Start the clock of an optimizer step."""
         self._began = time.perf_counter()
+        self._meter.begin()
         self.trainer.rollout.seconds = {}
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop the clock, publish what is due, and ask for a state where a rollout ends."""
         step, train = state.global_step, self.run.train
         seconds = {"step_seconds": time.perf_counter() - self._began, **self.trainer.rollout.seconds}
-        self.trainer.records.time(step, seconds)
+        self.trainer.records.time(step, {name: (value, None) for name, value in seconds.items()} | self._meter.read())
         if step % 10 == 0:
             print(f"{self.run.name}: step {step} of {train.steps}, {seconds['step_seconds']:.2f} s", flush=True)
         if self.held is not None:
