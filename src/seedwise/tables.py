@@ -743,7 +743,7 @@ def read(table: Table, path: str | Path) -> pd.DataFrame:
 def distinct(table: Table, path: str | Path, column: str) -> list[str]:
     """The different values of a column, sorted; the other columns are not read.  Raises TableError as ``read``."""
     try:
-        return sorted(pc.unique(pq.read_table(path, columns=[column])[column]).to_pylist())
+        return sorted(pq.read_table(path, columns=[column])[column].unique().to_pylist())
     except FileNotFoundError:
         raise TableError(f"{path}: no such {table.name} file; run the stage that makes it") from None
     except (pa.ArrowInvalid, OSError) as error:

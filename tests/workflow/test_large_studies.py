@@ -56,7 +56,7 @@ def test_ids_are_those_they_were(tmp_path, monkeypatch) -> None:
     continued = found.continuations(first)
     assert continued is not None
     assert (found.sampled(first).stem, found.scores(first).parent.name) == ("5618fd10", "c9a35aa5")
-    assert (continued.stem, found.analysis_id, found.report_id) == ("81cbb845", "da8edaa1", "65f9c1c2")
+    assert (continued.stem, found.analysis_id, found.report_id) == ("81cbb845", "6149f5ef", "4319e1f2")
 
 
 @pytest.fixture
