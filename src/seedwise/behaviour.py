@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent
 TASKS = ("tasks",)
 MODELS = ("models.load", "models.prompts")
 GRADER = ("grading.pool", "grading.worker")  # the worker is started by name
-TRAINING = ("trainer.run", *GRADER, *MODELS)
+TRAINING = ("trainer.run", *MODELS)
 SAMPLING = ("evals.samples", "engines.transformers", *MODELS)
 FORCING = ("evals.budget", *SAMPLING)
 SCORING = ("evals.scores", *GRADER)
@@ -31,8 +31,9 @@ RESAMPLING = ("evals.continuations", *SAMPLING, *SCORING)
 ANALYSIS = ("report.build:analyse", "evals.resampling")
 RENDERING = ("report.build",)
 
-# Not followed: parts count one by one (of_parts); a study's values are in the identity themselves;
-# tables checks what is written and computes nothing; the tracker only mirrors, the lease only guards.
+# Not followed: parts count one by one (of_parts); a study's values and the declared versions of verifiers are in the
+# identity themselves; tables checks what is written and computes nothing; the tracker only mirrors, the lease only
+# guards.
 APART = (
     "algos",
     "study",
@@ -41,6 +42,7 @@ APART = (
     "grid",
     "layout",
     "tables",
+    "grading.versions",
     "trainer.tracking",
     "trainer.mirror",
     "trainer.live",
@@ -48,8 +50,11 @@ APART = (
     "trainer.journal",
     "trainer.lease",
 )
-# Building problems asks the grader only whether a gold answer can be read.
-APART_FROM_DATA = ("grading",)
+# Building problems asks the grader only whether a gold answer can be read; a training's rewards count by the declared
+# version of their verifier, and the grader's code is recorded beside the run (of_rewards).
+APART_FROM_DATA = APART_FROM_TRAINING = ("grading",)
+# What only math-verify takes.
+MATHS = ("grading.maths", "grading.notation", "grading.plain", "grading.spelling")
 
 
 @functools.cache
@@ -114,3 +119,13 @@ def of_parts(parts: Iterable[object], root: Path = ROOT) -> dict[str, str]:
     for part in parts:
         found |= of_definition(type(part).__module__, type(part).__name__, root)
     return found
+
+
+def of_training() -> dict[str, str]:
+    """Behaviour of the training modules."""
+    return of_modules(TRAINING, apart=(*APART, *APART_FROM_TRAINING))
+
+
+def of_rewards(verifier: str) -> dict[str, str]:
+    """Behaviour of the grader as far as it judges with this verifier."""
+    return of_modules(GRADER, apart=APART if verifier == "math_verify" else (*APART, *MATHS))

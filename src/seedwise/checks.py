@@ -21,9 +21,11 @@ def names(study: Study, methods: list[str], path: str) -> None:
             )
     families = {"compare.primary.family": compare.primary.family}
     families |= {f"compare.secondary.{name}.family": each.family for name, each in compare.secondary.items()}
+    outcomes = {f"compare.outcomes.{name}": each.methods for name, each in compare.outcomes.items()}
     wanted: list[tuple[str, Iterable[str]]] = [
         ("compare.reference", [compare.reference]),
         *families.items(),
+        *outcomes.items(),
         ("resample.methods", study.resample.methods or ()),
     ]
     if "base" in study.methods or "train" in study.evaluate.benchmarks:
@@ -34,6 +36,9 @@ def names(study: Study, methods: list[str], path: str) -> None:
         for name in names:
             if name not in known:
                 raise StudyError(f"{path}: {key}: {name!r} is no method point; they are {', '.join(known)}")
+    for key, names in outcomes.items():
+        if "base" in names:
+            raise StudyError(f"{path}: {key}: 'base': the untrained model has no training to measure: remove it")
     for key, names in families.items():
         if compare.reference in names:
             raise StudyError(f"{path}: {key}: {compare.reference!r} is the reference: remove it from the family")
@@ -46,6 +51,20 @@ def ordered(study: Study, axes: set[str], path: str) -> None:
     for key, axis in declared:
         if axis not in axes:
             raise StudyError(f"{path}: {key}: {axis!r} is no axis of this study; they are {', '.join(sorted(axes))}")
+
+
+def lines(study: Study, runs: Iterable[Run], path: str) -> None:
+    """Raise StudyError where the points of a declared line do not each stand at another number of its axis."""
+    axes = {run.method: run.axes for run in runs}
+    for name, outcome in study.compare.outcomes.items():
+        for trend, line in outcome.trends.items():
+            values = [axes[point].get(line.axis) for point in line.points]
+            odd = [point for point, value in zip(line.points, values, strict=True) if type(value) not in (int, float)]
+            where = f"{path}: compare.outcomes.{name}.trends.{trend}"
+            if odd:
+                raise StudyError(f"{where}: {odd[0]!r} has no {line.axis}: name points that have one")
+            if len(set(values)) < len(values):
+                raise StudyError(f"{where}: {line.axis} is {values}: name one point for each value")
 
 
 def origins_trained(runs: dict[str, Run], origins: dict[str, str | None], points: dict[str, Point], path: str) -> None:

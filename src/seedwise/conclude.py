@@ -14,7 +14,8 @@ from seedwise.faults import in_one_line
 from seedwise.identity import digest, file_digest
 from seedwise.layout import Layout
 from seedwise.partial import of_what_is_there
-from seedwise.reruns import ledger
+from seedwise.reruns import graders, ledger
+from seedwise.reruns.published import Archive
 from seedwise.stages import StageError, samples_of, write_record
 from seedwise.tracked import runs_table
 
@@ -96,6 +97,7 @@ def sight(layout: Layout, counts: pd.DataFrame) -> looks.Sight:
     """What a comparison of these scores sees.  counts: tables.COUNTS of the subjects that have scores."""
     compare = layout.grid.study.compare
     families = [compare.family, *(each.family for each in compare.secondary.values())]
+    families += [each.methods for each in compare.outcomes.values()]
     declared = {compare.reference}.union(*families)
     compared = {name: run for name, run in layout.planned.runs.items() if run.method in declared}
     planned = Counter((run.model_name, run.setting, run.method) for run in compared.values())
@@ -224,7 +226,7 @@ def facts(layout: Layout) -> dict[str, Any]:
             "benchmark problems",
             "streams of one seed between methods",
         ),
-        "cautions": layout.cautions,
+        "cautions": (*layout.cautions, *graders.told(layout, Archive(layout.root / "runs"))),
         "hashes": {"analysis": layout.analysis_id, "report": layout.report_id},
         "versions": {key: str(value) for key, value in shared.items()},
         "settings": {
@@ -240,8 +242,8 @@ def facts(layout: Layout) -> dict[str, Any]:
 
 
 def _accepted(layout: Layout) -> dict[str, str]:
-    """The edits held to be neutral that the runs rest on, if there are any."""
-    found = ledger.accepted(run.algorithm for run in layout.grid.runs.values())
+    """The edits held to be neutral that the results rest on, if there are any."""
+    found = ledger.accepted(layout.grid.runs.values())
     return {"accepted edits": "; ".join(f"{key} ({reason})" for key, reason in found.items())} if found else {}
 
 
@@ -255,16 +257,19 @@ def _stack(layout: Layout, name: str) -> dict[str, Any]:
 
 
 def sampling_engine(layout: Layout) -> str:
-    """The engine that drew every sample, with its version.  Raises StageError where there are several."""
+    """The engine that drew and continued every sample, with its version.  Raises StageError where there are several."""
     from seedwise.evals import store
 
     found: dict[str, set[str]] = {}
     for name in evaluated(layout):
-        recorded = json.loads(layout.sampled(name).read_text())
+        recorded = store.recorded(json.loads(layout.sampled(name).read_text()))
         for wanted in layout.samples(name).values():
             for part, _ in store.recorded_parts(wanted, recorded):
                 for engine in tables.distinct(tables.SAMPLES, wanted.folder / part.file, "engine"):
                     found.setdefault(engine, set()).add(name)
+        if (files := layout.resampling(name)) and files["chosen"].exists():
+            for engine in tables.distinct(tables.CHOSEN, files["chosen"], "engine"):
+                found.setdefault(engine, set()).add(name)
     if len(found) > 1:
         study = layout.grid.study.study
         shown = " | ".join(f"{engine} ({len(of)}, e.g. {min(of)})" for engine, of in sorted(found.items()))

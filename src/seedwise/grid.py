@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from seedwise import behaviour, checks
 from seedwise.algos import algorithm as algos
 from seedwise.algos.algorithm import Algorithm
+from seedwise.grading.verify import declared_version
 from seedwise.identity import canonical, digest
 from seedwise.models import fingerprint as backbones
 from seedwise.points import AXES, Point, label
@@ -44,12 +45,16 @@ class Problems:
 
 @dataclass(frozen=True)
 class Base:
-    """An untrained backbone as it is spoken to; evaluated once, a row of every table."""
+    """An untrained backbone as it is spoken to; evaluated once, a row of every table.
+
+    data: its training problems.  rewards: their verifier -> its declared version.
+    """
 
     name: str
     folder: str
     model: ModelSpec
     data: str
+    rewards: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ def expand(study: Study, path: str = "study") -> Grid:
     checks.origins_trained(runs, origins, points, path)
     checks.names(study, list(dict.fromkeys(run.method for run in runs.values())), path)
     checks.ordered(study, {key for run in runs.values() for key in run.axes}, path)
+    checks.lines(study, runs.values(), path)
     return Grid(study, runs, bases, models, problems, base_of, tuple(dict.fromkeys(notes)))
 
 
@@ -131,12 +137,10 @@ def _points(study: Study, path: str) -> tuple[dict[str, Point], dict[str, str | 
 
 
 def _places(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple[str, Point, int, dict[str, Any], int]]:
-    whole = Block(methods=tuple(points), group_size=study.group_size, models=tuple(study.models), axes=study.axes)
+    whole = study.grid or Block(methods=tuple(points))
     for position, block in enumerate((whole, *study.blocks)):
-        where = f"blocks.{position - 1}" if position else "methods"
-        for name in block.methods:
-            if name not in points:
-                raise StudyError(f"{path}: {where}.methods: {name!r} is no method point; they are {', '.join(points)}")
+        where = f"blocks.{position - 1}" if position else "grid"
+        chosen = [name for stem in block.methods for name in _stand_for(stem, study, points, f"{path}: {where}")]
         for name in block.models or ():
             if name not in study.models:
                 raise StudyError(f"{path}: {where}.models: {name!r} is none of {', '.join(study.models)}")
@@ -150,11 +154,20 @@ def _places(study: Study, points: dict[str, Point], path: str) -> Iterator[tuple
         combinations = [dict(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())]
         yield from itertools.product(
             block.models or study.models,
-            [points[name] for name in block.methods],
+            [points[name] for name in dict.fromkeys(chosen)],
             sizes,
             combinations,
             study.seeds if block.seeds is None else block.seeds,
         )
+
+
+def _stand_for(stem: str, study: Study, points: dict[str, Point], where: str) -> list[str]:
+    """The points a block means by a name: that point, or all those of the method.  Raises StudyError."""
+    if stem in points:
+        return [stem]
+    if stem in study.methods:
+        return [name for name in points if name.startswith(f"{stem}.")]
+    raise StudyError(f"{where}.methods: {stem!r} is no method point; they are {', '.join(points)}")
 
 
 def _several(value: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -211,6 +224,7 @@ def _cell(
         "train": train.model_dump(mode="json", exclude=NOT_IN_IDENTITY),
         "grading": study.grading.model_dump(mode="json"),
         "data": base.data,
+        "rewards": base.rewards,
         "behaviour": training_behaviour(algorithm),
     }
     settings = {
@@ -225,6 +239,7 @@ def _cell(
         "grading": study.grading,
         "data": base.data,
         "base": base.folder,
+        "rewards": base.rewards,
     }
     texts = {key: canonical(value) for key, value in spec.items()}
     return _Cell(settings, (point.slug, *labels.values()), texts, _lineage(texts, train, algorithm))
@@ -275,7 +290,9 @@ def _base(study: Study, spec: ModelSpec, path: str, name: str) -> Base:
     except TaskError as error:
         raise StudyError(f"{path}: train_data: {error}") from None
     spoken = spec.model_dump(mode="json", include={"template", "chat_template", "thinking", "stop"})
-    return Base(f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}", folder, spec, data)
+    verifier = study.train_data.verified_by
+    name = f"base.{backbones.slug(spec)}-{digest([folder, spoken, data])[:8]}"
+    return Base(name, folder, spec, data, {verifier: declared_version(verifier)})
 
 
 def data_name(study: Study, spec: ModelSpec, benchmark: str | None) -> str:

@@ -8,15 +8,18 @@ finds the old results in place, and lost or copied Snakemake metadata cannot mak
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from seedwise import behaviour
 from seedwise.evals.store import Wanted
+from seedwise.grading.verify import declared_version
 from seedwise.grid import Grid, data_name, expand
 from seedwise.identity import canonical, digest
 from seedwise.reading import load
+from seedwise.reruns import ledger
 from seedwise.study import StudyError
 
 RESULTS = Path("results")
@@ -26,10 +29,25 @@ BESIDE = ("chosen", "along", "words", "example")  # the continuations
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths and ids of a study's stages.  A *subject* is what is evaluated: a run, or a base."""
+    """Paths and ids of a study's stages.  A *subject* is what is evaluated: a run, or a base.
+
+    code: stage -> id of its code, where that is to be another than the present one.
+    """
 
     grid: Grid
     root: Path = RESULTS
+    code: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+    def with_code(self, stage: str, digests: Mapping[str, str]) -> Layout:
+        """The layout as it was when a stage's code, accepted edits put back, had these digests."""
+        code = digest(digests)
+        if (stage, code) not in self._earlier:
+            self._earlier[stage, code] = replace(self, code={**self.code, stage: code})
+        return self._earlier[stage, code]
+
+    @cached_property
+    def _earlier(self) -> dict[tuple[str, str], Layout]:
+        return {}
 
     @property
     def folder(self) -> Path:
@@ -133,7 +151,8 @@ class Layout:
             names = sorted([folder, n, *([] if j is None else forced)] for _, folder, n, j in labels.values())
             grading = self.grid.study.grading.model_dump(mode="json")
             names += [] if checkpoints == "all" else [["at", *map(str, checkpoints)]]
-            found[base] = f"{digest(names)[:8]}.json", digest([names, grading, self._code["scoring"]])[:8]
+            content = [names, grading, self._verifiers(self._asked[base]), self._code["scoring"]]
+            found[base] = f"{digest(names)[:8]}.json", digest(content)[:8]
         return found
 
     @cached_property
@@ -159,6 +178,11 @@ class Layout:
                     label = forcing.label(name, j)
                     labels[label] = name, f"{label}-{identity}", forcing.samples or evaluate.samples_of(name), j
         return found
+
+    def _verifiers(self, benchmarks: Iterable[str]) -> dict[str, str]:
+        """Verifiers of the benchmarks -> their declared versions, which are not part of their code."""
+        tasks = self.grid.study.evaluate.benchmarks
+        return {name: declared_version(name) for name in (tasks[benchmark].verified_by for benchmark in benchmarks)}
 
     @cached_property
     def _asked(self) -> dict[str, dict[str, str]]:
@@ -282,15 +306,19 @@ class Layout:
     @cached_property
     def _code(self) -> dict[str, str]:
         modules = {
-            "sampling": behaviour.SAMPLING,
             "forcing": behaviour.FORCING,
-            "scoring": behaviour.SCORING,
             "measuring": behaviour.MEASURING,
-            "resampling": behaviour.RESAMPLING,
             "analysis": behaviour.ANALYSIS,
             "rendering": behaviour.RENDERING,
         }
-        return {stage: digest(behaviour.of_modules(paths)) for stage, paths in modules.items()}
+        found = {stage: digest(behaviour.of_modules(paths)) for stage, paths in modules.items()}
+        found |= {stage: digest(ledger.equated(ledger.evaluation(stage), stage=stage)) for stage in ledger.EVALUATION}
+        return {**found, **self.code}
+
+
+def record_of(path: Path) -> Path:
+    """The record beside scores or continuations: their digest, and the code that made them."""
+    return path.with_suffix(".json")
 
 
 def read(path: str | Path) -> Layout:

@@ -21,9 +21,11 @@ from seedwise.study import (
     Evaluate,
     Forcing,
     Grading,
+    Line,
     Lora,
     Metrics,
     ModelSpec,
+    Outcome,
     Primary,
     Resample,
     Stability,
@@ -45,6 +47,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "stability": Stability,
     "compare": Compare,
     "compare.primary": Primary,
+    "compare.outcomes.<name>": Outcome,
+    "compare.outcomes.<name>.trends.<name>": Line,
 }
 
 HEAD = """# The study file

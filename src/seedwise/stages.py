@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from seedwise.engines.settings import EngineSettings, OnTransformers
 from seedwise.faults import in_one_line
 from seedwise.grid import training_behaviour
 from seedwise.identity import file_digest
-from seedwise.layout import WORK, Layout
+from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import ledger
 
 if TYPE_CHECKING:
@@ -86,9 +86,10 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
     spec = {
         "run": run.model_dump(mode="json"),
         "behaviour": training_behaviour(run.algorithm),
-        "covers": sorted(behaviour.of_modules(behaviour.TRAINING)),
+        "covers": sorted(behaviour.of_training()),
         "data_sha256": file_digest(layout.problems(run.data)),
         "accepted": ledger.resting(ledger.training(run.algorithm)),
+        "reward_code": ledger.rewards(run.rewards),
         "git_commit": _git_commit(),
     }
     with tracked.live(layout, name, spec) as live:
@@ -104,6 +105,16 @@ def train(layout: Layout, name: str, work: Path = WORK, give_up: str | None = No
         )
     if run.init_from in layout.grid.runs:
         retention.settle(layout, run.init_from)
+
+
+def _evaluated(stage: ledger.Stage, digests: Mapping[str, str]) -> dict[str, Any]:
+    """What stands beside the files of a stage of evaluation: their digests, and the code that made them."""
+    code = ledger.evaluation(stage)
+    return {
+        "sha256": dict(digests),
+        "behaviour": ledger.equated(code, stage=stage),
+        "accepted": ledger.resting(code, stage=stage),
+    }
 
 
 def _git_commit() -> str | None:
@@ -193,7 +204,7 @@ def sample(
             shutil.rmtree(folder)
             if not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
-    write_record(layout.sampled(subject), store.record(wanted.values()))
+    write_record(layout.sampled(subject), _evaluated("sampling", store.record(wanted.values())))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)
 
@@ -229,7 +240,7 @@ def samples_of(layout: Layout, subject: str, label: str) -> pd.DataFrame:
 
     record = layout.sampled(subject)
     try:
-        return store.read(layout.samples(subject)[label], json.loads(record.read_text()))
+        return store.read(layout.samples(subject)[label], store.recorded(json.loads(record.read_text())))
     except (tables.TableError, store.StoreError) as error:
         raise StageError(f"{error}; remove {record} with it: its other files are kept") from None
 
@@ -263,7 +274,9 @@ def score(layout: Layout, subject: str) -> None:
         for label, wanted in layout.samples(subject).items():
             problems = tables.read(tables.PROBLEMS, layout.problems(names[wanted.benchmark]))
             frames.append(grade(samples_of(layout, subject, label), problems, grader))
-    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), layout.scores(subject))
+    path = layout.scores(subject)
+    tables.write(tables.SCORES, pd.concat(frames, ignore_index=True), path)
+    write_record(record_of(path), _evaluated("scoring", {path.name: file_digest(path)}))
 
 
 @in_one_line
@@ -343,5 +356,7 @@ def resample(
             )
     for name in reversed(files):
         tables.write(tables.RESAMPLED[name], found[name], files[name])
+    digests = {path.name: file_digest(path) for path in files.values()}
+    write_record(record_of(files["continuations"]), _evaluated("resampling", digests))
     if subject in layout.grid.runs:
         retention.settle(layout, subject)

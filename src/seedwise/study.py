@@ -397,7 +397,7 @@ class Primary(Settings):
 
 
 SUMMARIES = ("final", "area", "log_volatility", "late_slope")
-Cost = Literal["generated_tokens", "trained_tokens", "device_seconds"]
+Cost = Literal["generated_tokens", "trained_tokens", "flops", "device_seconds"]
 
 
 class Secondary(Settings):
@@ -419,6 +419,69 @@ class Collapse(Settings):
         if (self.floor is None) == (self.drop is None):
             raise ValueError("give one of floor and drop")
         return self
+
+
+class Line(Settings):
+    """Method points along an ordered axis."""
+
+    axis: str = Field(description="K, kappa, group_size or a setting: where a point stands, by its runs' own value")
+    points: tuple[str, ...] = Field(min_length=2, description="method points, each with another value of the axis")
+
+
+class Outcome(Settings):
+    """One number per run from what its training recorded; a family with a Holm of its own, on new seeds alone."""
+
+    measure: str = Field(min_length=1, description="name in results/runs/<run>/metrics.parquet, e.g. entropy_nats")
+    over: tuple[Share, Share] = Field(
+        default=(0.9, 1.0), description="shares of the run's steps: after the first, up to the second"
+    )
+    summary: Literal["mean", "min", "max"] = Field(default="mean", description="of the defined values in these steps")
+    trends: dict[Name, Line] = Field(
+        default_factory=dict, description="name -> line; its linear and its quadratic contrast are in the family"
+    )
+    pairs: tuple[tuple[str, str], ...] = Field(
+        default=(), description="[a, b]: method points whose difference, a minus b, is in the family"
+    )
+    show: tuple[str, ...] = Field(default=(), description="further method points whose mean is shown, untested")
+    direction: Literal["rises", "falls"] | None = Field(
+        default=None,
+        description="sign that the claim gives to each difference and linear contrast, declared before it runs; "
+        "null: none",
+    )
+    smallest_effect: Positive | None = Field(
+        default=None, description="in the unit of the measure: pairs are tested for equivalence within it too"
+    )
+    paired: bool = Field(
+        default=False,
+        description="runs of one seed are compared with each other: they share the order of prompts and the streams "
+        "of sampling; pays where that correlates the outcomes",
+    )
+    claim: str = Field(default="", description="the claim that it answers, shown beside its table")
+
+    @field_validator("over")
+    @classmethod
+    def _some_steps(cls, over: tuple[float, float]) -> tuple[float, float]:
+        if not over[0] < over[1]:
+            raise ValueError(f"over {list(over)} is empty: the first value must be below the second")
+        return over
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Outcome:
+        if not self.methods:
+            raise ValueError("give one of trends, pairs and show: nothing is asked")
+        for position, (a, b) in enumerate(self.pairs):
+            if a == b or {a, b} in [set(pair) for pair in self.pairs[:position]]:
+                raise ValueError(f"pairs: [{a}, {b}] compares a method point with itself, or stands there twice")
+        for name, line in self.trends.items():
+            if len(set(line.points)) < len(line.points):
+                raise ValueError(f"trends.{name}.points {list(line.points)} names a method point twice")
+        return self
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Every method point in it, in the order of mention."""
+        along = [point for line in self.trends.values() for point in line.points]
+        return tuple(dict.fromkeys([*along, *(point for pair in self.pairs for point in pair), *self.show]))
 
 
 class Compare(Settings):
@@ -468,6 +531,10 @@ class Compare(Settings):
     collapse: dict[str, Collapse] = Field(
         default_factory=dict,
         description="metric -> bound: share of runs that collapse, by Fisher's exact test",
+    )
+    outcomes: dict[Name, Outcome] = Field(
+        default_factory=dict,
+        description="name -> one number per run and what is asked of it: trends and pairs, Holm within each outcome",
     )
     budget: dict[Cost, Annotated[Number, Field(gt=0)] | None] = Field(
         default_factory=lambda: {"generated_tokens": None, "trained_tokens": None},
@@ -519,12 +586,16 @@ class Compare(Settings):
 
 
 class Block(Settings):
-    """Cells beside the full grid: some method points under other values of the axes."""
+    """Cells of the grid, or beside it: some method points, on some models, under some values of the axes."""
 
-    methods: tuple[str, ...] = Field(min_length=1, description="method points")
+    methods: tuple[str, ...] = Field(
+        min_length=1, description="method points; the name of a method stands for all of its points"
+    )
     group_size: int | tuple[int, ...] | None = Field(default=None, description="null: as the study")
-    models: tuple[str, ...] | None = None
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] | None = None
+    models: tuple[str, ...] | None = Field(default=None, description="null: all")
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] | None = Field(
+        default=None, description="null: as the study"
+    )
     axes: dict[str, list[Any]] = Field(default_factory=dict, description="as above; beside the study's own")
 
 
@@ -543,6 +614,11 @@ class Study(Settings):
     methods: dict[Name, dict[str, Any]] = Field(min_length=1)
     group_size: int | tuple[int, ...] = 8
     axes: dict[str, list[Any]] = Field(default_factory=dict, description="dotted setting -> values, e.g. train.lr")
+    grid: Block | None = Field(
+        default=None,
+        description="what the full grid is made of, where not every method point is trained on every model; the others "
+        "stand in blocks",
+    )
     blocks: tuple[Block, ...] = Field(default=(), description="cells beside the full grid")
     train: Train = Train()
     evaluate: Evaluate
@@ -605,6 +681,9 @@ class Run(Settings):
     grading: Grading
     data: str = Field(description="name of the training problems, with id")
     base: str = Field(description="name of the model folder, with id")
+    rewards: dict[str, str] = Field(
+        default_factory=dict, description="verifier of the training problems -> its declared version"
+    )
     init_from: str | None = Field(default=None, description="the run whose last checkpoint it starts from")
     lineage: str | None = Field(
         default=None, description="what it shares with runs that differ in the number of steps alone; null: none can"

@@ -148,6 +148,7 @@ CHOSEN = Table(
     (
         _req("step", _INT, "checkpoint"),
         _req("benchmark", _STR, ""),
+        _req("engine", _STR, "software and version that read and continued the responses"),
         _req("problems", _INT, "problems of the benchmark"),
         _req("wanted", _INT, "problems asked for"),
         _req("band_low", _FLOAT, "share of correct samples of a problem, at least"),
@@ -505,12 +506,44 @@ CURVES = Table(
     ("model", "setting", "method", "curve"),
 )
 
+OUTCOMES = Table(
+    "outcomes",
+    (
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("outcome", _STR, "name of the declared outcome, which is the family"),
+        _req("kind", _STR, "mean | linear | quadratic | pair"),
+        _req("subject", _STR, "method point; of a pair the two joined by a minus sign; of a line its name"),
+        _req("measure", _STR, "what training recorded, unit in the name"),
+        _opt("estimate", _FLOAT, "mean, difference, slope per unit of the natural axis, or curvature"),
+        _opt("se", _FLOAT, ""),
+        _opt("df", _FLOAT, ""),
+        _opt("low", _FLOAT, "95 % interval over new seeds"),
+        _opt("high", _FLOAT, ""),
+        _opt("p", _FLOAT, "two-sided; null for a mean"),
+        _opt("p_adjusted", _FLOAT, "Holm within the outcome"),
+        _opt("level", _FLOAT, "that the adjusted p is read at"),
+        _opt("tost_p_adjusted", _FLOAT, "equivalence of a pair within the smallest effect, Holm within the outcome"),
+        _opt("hedges_g", _FLOAT, "difference of a pair in SDs of a run"),
+        _opt("detectable", _FLOAT, "smallest true value found with 80 % power at alpha/m, at this SE and df"),
+        _req("seeds", _INT, "S of the method point; the fewest of a pair or line"),
+        _opt(
+            "verdict",
+            _STR,
+            "as claimed | opposite | higher | lower, or one of them, but small | equivalent | undecided",
+        ),
+        _req("flags", _STR, "cautions, joined by commas"),
+        _REASON,
+    ),
+    ("model", "setting", "outcome", "kind", "subject"),
+)
+
 COSTS = Table(
     "costs",
     (
         *_PAIR,
         _req("metric", _STR, ""),
-        _req("cost", _STR, "generated_tokens | trained_tokens | device_seconds"),
+        _req("cost", _STR, "generated_tokens | trained_tokens | flops | device_seconds"),
         _opt("budget", _FLOAT, "amount of it per run"),
         _opt("mean", _FLOAT, "score at the budget, over seeds"),
         _opt("mean_reference", _FLOAT, ""),
@@ -520,6 +553,25 @@ COSTS = Table(
         _REASON,
     ),
     ("model", "setting", "method", "cost"),
+)
+
+SPENT = Table(
+    "spent",
+    (
+        _req("run", _STR, ""),
+        _req("model", _STR, ""),
+        _req("setting", _STR, ""),
+        _req("method", _STR, ""),
+        _req("seed", _INT, ""),
+        _opt("generated_tokens", _FLOAT, "tokens"),
+        _opt("trained_tokens", _FLOAT, "tokens that went through forward and backward"),
+        _opt("flops", _FLOAT, "operations of those tokens, by parameters"),
+        _opt("device_seconds", _FLOAT, "s of the optimizer steps, rollouts included"),
+        _opt("peak_memory_bytes", _FLOAT, "of the GPU; on a CPU of the process"),
+        _opt("energy_joules", _FLOAT, "of the GPU, by NVML"),
+        _REASON,
+    ),
+    ("run",),
 )
 
 TRENDS = Table(

@@ -112,5 +112,5 @@ def test_the_command(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["grade", str(path)])
     assert shown.exit_code == 0
     assert [json.loads(line)["verdict"] for line in shown.stdout.splitlines()] == ["correct", "unparsed"]
-    counted = "2 answers: 1 correct, 0 wrong, 1 unparsed, 0 timeout (math_verify 0.9.0 policy 2)"
+    counted = "2 answers: 1 correct, 0 wrong, 1 unparsed, 0 timeout (math_verify 0.9.0 version 1 policy 2)"
     assert shown.stderr.strip() == counted == summary(Counter(correct=1, unparsed=1))

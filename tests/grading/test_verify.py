@@ -172,9 +172,11 @@ def test_unknown_verifiers_are_refused(verifier: str) -> None:
 
 
 def test_versions_name_package_and_policy() -> None:
-    assert verifier_version("math_verify") == "math_verify 0.9.0 policy 2"
-    assert verifier_version("reasoning_gym_graded:chain_sum") == "reasoning_gym_graded:chain_sum 0.1.25 policy 2"
-    assert verifier_version("reasoning_gym:chain_sum") == "reasoning_gym:chain_sum 0.1.25 policy 2"
+    assert verifier_version("math_verify") == "math_verify 0.9.0 version 1 policy 2"
+    assert (
+        verifier_version("reasoning_gym_graded:chain_sum") == "reasoning_gym_graded:chain_sum 0.1.25 version 1 policy 2"
+    )
+    assert verifier_version("reasoning_gym:chain_sum") == "reasoning_gym:chain_sum 0.1.25 version 1 policy 2"
 
 
 @pytest.fixture(scope="module")

@@ -149,8 +149,8 @@ def resampled(planned: pd.DataFrame, rng: np.random.Generator) -> Resampled:
     ]
     runs = rows.drop_duplicates("run")[["run", "model", "method", "setting", "seed"]].to_dict("records")
     chosen = {
-        "step": 60, "benchmark": "same", "problems": 40, "wanted": 8, "band_low": 0.2, "band_high": 0.8, "in_band": 6,
-        "used": 6, "too_short": 0, "unreadable": 0, "alike": 0,
+        "step": 60, "benchmark": "same", "engine": "e", "problems": 40, "wanted": 8, "band_low": 0.2, "band_high": 0.8,
+        "in_band": 6, "used": 6, "too_short": 0, "unreadable": 0, "alike": 0,
     }  # fmt: skip
     words = [
         {"outcome": outcome, "tail": tail, "word": word, "count": count, "of": 10, "tail_words": 20, "words": 200,

@@ -18,7 +18,7 @@ FACTS = Facts("s", COMPARE, "c0ffee00")
 DESIGNS = {("m", "G8"): Design((2,), {"x": 1}, {"x": (2,)}, 3)}
 TABLES = (
     "main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves", "costs",
-    "benchmarks", "grid", "resampling", "course", "words", "forcing", "measures", "runs",
+    "spent", "benchmarks", "grid", "resampling", "course", "words", "forcing", "outcomes", "measures", "runs",
 )  # fmt: skip
 NUMBERS = (
     "difference",

@@ -26,8 +26,8 @@ def window(problem, outcome, high, low, overlap=(2.0, 3.0), **about):
 
 def chosen(wanted=2, in_band=2, used=2, **about):
     return RUN | {
-        "step": 1, "benchmark": "b", "problems": 24, "wanted": wanted, "band_low": 0.1875, "band_high": 0.4375,
-        "in_band": in_band, "used": used, "too_short": 3, "unreadable": 1, "alike": 0,
+        "step": 1, "benchmark": "b", "engine": "e", "problems": 24, "wanted": wanted, "band_low": 0.1875,
+        "band_high": 0.4375, "in_band": in_band, "used": used, "too_short": 3, "unreadable": 1, "alike": 0,
     } | about  # fmt: skip
 
 

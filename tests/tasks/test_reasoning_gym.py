@@ -179,3 +179,15 @@ def test_partial_credit_is_a_verifier_of_its_own_and_refused_where_it_misleads()
     assert [row["prompt"] for row in made["graded"]] == [row["prompt"] for row in made["task"]]
     with pytest.raises(ValidationError, match="spell_backward: its own verifier .*set verifier: math_verify"):
         task(name="spell_backward", params={}, verifier="graded")
+
+
+@pytest.mark.parametrize("verifier", ["task", "graded", "math_verify"])
+def test_a_task_says_by_which_verifier_its_problems_are_judged(verifier: str) -> None:
+    found = task(size=3, verifier=verifier)
+    assert {row["verifier"] for row in found.problems(None, frozenset())} == {found.verified_by}
+
+
+def test_a_benchmark_says_by_which_verifier_its_problems_are_judged() -> None:
+    names = {"gym_mini_sudoku": "reasoning_gym:mini_sudoku", "aime24": "math_verify"}
+    for name, verifier in names.items():
+        assert TypeAdapter(Task).validate_python({"task": "benchmark", "name": name}).verified_by == verifier

@@ -89,7 +89,7 @@ def problems():
 def make_run():
     """A run of 4 steps of 16 completions, with any setting of ``train`` and ``model`` replaced."""
 
-    def make(algorithm=None, *, lora=None, seed=0, group_size=8, **train):
+    def make(algorithm=None, *, lora=None, seed=0, group_size=8, lineage=None, **train):
         settings = {
             "steps": 4, "completions": 16, "micro_batch": 8, "max_tokens": 6, "lr": 1e-2,
             "checkpoints": (2, 4), "save_every": 2, "words": ("0", "wait"),
@@ -108,6 +108,7 @@ def make_run():
             grading=Grading(),
             data="sums-00000000",
             base="tiny-00000000",
+            lineage=lineage,
         )
 
     return make

@@ -159,6 +159,18 @@ def test_each_gpu_is_leased_once_and_made_visible(monkeypatch, tmp_path):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"
 
 
+def test_two_slurm_jobs_may_both_call_their_gpu_0(monkeypatch, tmp_path):
+    monkeypatch.setattr(lease.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with lease.device():
+        monkeypatch.setenv("SLURM_JOB_ID", "8")
+        with lease.device() as device:
+            assert (device, os.environ["CUDA_VISIBLE_DEVICES"]) == ("cuda", "0")
+    assert {path.name for path in tmp_path.iterdir()} == {"seedwise-devices-7", "seedwise-devices-8"}
+
+
 def test_a_launcher_assigns_devices_itself(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("LOCAL_RANK", "1")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from seedwise.algos import presets
+from seedwise.models.sizes import Size
 from seedwise.trainer.records import Learned, Records, Updated, exploratory, levels
 from seedwise.trainer.rollout import Row
 
@@ -123,6 +124,24 @@ def test_totals_go_on_after_a_restart():
         r.update(2, Updated(0.0, 1.0, 0.1, None, 7))
     assert again.metrics == records.metrics
     assert [e["value"] for e in again.metrics if e["name"] == "trained_tokens_total"] == [5, 12]
+
+
+def test_operations_are_two_per_generated_and_six_per_trained_token_and_parameter():
+    full = Records(2, (), size=Size(50, 10))
+    full.rollout(
+        1, Drawn([row(tokens=4), row(tokens=6)], [row(tokens=4), row(tokens=6)]), Learned([0.0] * 2, None, None, None)
+    )
+    full.update(1, Updated(0.0, 1.0, 0.1, None, 7))
+    full.update(2, Updated(0.0, 1.0, 0.1, None, 1))
+    # 10 active parameters: 2 x 10 generated + 6 x 7 trained tokens, then one more trained
+    assert [e["value"] for e in full.metrics if e["name"] == "flops_total"] == [620, 680]
+    adapter = Records(2, (), size=Size(50, 10), adapter=True)
+    adapter.update(1, Updated(0.0, 1.0, 0.1, None, 7))
+    assert [e["value"] for e in adapter.metrics if e["name"] == "flops_total"] == [280]
+    unknown = Records(2, ())
+    unknown.update(1, Updated(0.0, 1.0, 0.1, None, 7))
+    (entry,) = [e for e in unknown.metrics if e["name"] == "flops_total"]
+    assert (entry["value"], entry["reason"]) == (None, "how many parameters the model has is not known")
 
 
 def test_all_that_was_generated_counts_and_advantages_are_of_what_trains():

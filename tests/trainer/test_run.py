@@ -17,6 +17,7 @@ from seedwise.algos.baseline import GroupMean
 from seedwise.algos.overlong import SoftOverlong
 from seedwise.study import Lora
 from seedwise.trainer import run as story
+from seedwise.trainer.meter import NO_GPU
 
 
 def test_a_run_is_published_whole_and_its_work_folder_removed(train, make_run, tmp_path, model_folder):
@@ -25,7 +26,8 @@ def test_a_run_is_published_whole_and_its_work_folder_removed(train, make_run, t
     record = json.loads((out / "trained.json").read_text())
     assert record["steps"] == 4 and record["stopped"] is None and record["checkpoints"] == [2, 4]
     assert set(record["sha256"]) == {
-        "checkpoints/2/model.safetensors", "checkpoints/4/model.safetensors", "metrics.parquet",
+        "checkpoints/2/model.safetensors", "checkpoints/4/model.safetensors", "metrics.parquet", "timing.parquet",
+        "spec.json",
     }  # fmt: skip
     spec = json.loads((out / "spec.json").read_text())
     assert (
@@ -36,6 +38,11 @@ def test_a_run_is_published_whole_and_its_work_folder_removed(train, make_run, t
     assert sorted(metrics.step.unique()) == [1, 2, 3, 4]
     timing = tables.read(tables.METRICS, out / "timing.parquet")
     assert (timing[timing.name == "step_seconds"].value > 0).all()
+    assert (timing[timing.name == "peak_memory_bytes"].value > 50e6).all()
+    assert set(timing[timing.name == "energy_joules"].reason) == {NO_GPU}
+    spent = [value(metrics, 4, f"{name}_total") for name in ("generated_tokens", "trained_tokens", "flops")]
+    weighed = sum(tensor.numel() for tensor in load_file(model_folder / "model.safetensors").values())
+    assert spent[2] == pytest.approx(weighed * (2 * spent[0] + 6 * spent[1]), rel=0.2)  # tied weights stand once
     for folder in out.glob("checkpoints/*"):  # nothing pickled, nothing half-written
         assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["2", "4"]
@@ -142,6 +149,34 @@ def test_sigterm_saves_a_state_and_says_so(train, make_run, monkeypatch, tmp_pat
     straight, same = train(run, "straight")
     pd.testing.assert_frame_equal(metrics, same, check_exact=True)
     assert all(torch.equal(weight, weights(straight, 4)[name]) for name, weight in weights(out, 4).items())
+
+
+def test_every_grader_that_gave_a_run_its_rewards_is_in_its_record(
+    model_folder, problems, make_run, tmp_path, monkeypatch
+):
+    def train(name, run, code):
+        out, work = (tmp_path / folder / name for folder in ("runs", "work"))
+        spec = {"run": run.model_dump(mode="json"), "reward_code": code}
+        story.train(run, model_folder=model_folder, problems=problems, out=out, work=work, spec=spec)
+        return json.loads((out / "spec.json").read_text())["reward_code"]
+
+    old, new, newer = ({"grading.verify": digit * 64} for digit in "abc")
+    real = story.Watch.on_step_end
+
+    def dies(watch, args, state, control, **kwargs):
+        real(watch, args, state, control, **kwargs)
+        if state.global_step == 3:  # after the state of step 2
+            raise Killed
+
+    short = make_run(save_every=1, lineage="one")
+    monkeypatch.setattr(story.Watch, "on_step_end", dies)
+    with pytest.raises(Killed):
+        train("short", short, old)
+    monkeypatch.setattr(story.Watch, "on_step_end", real)
+    assert train("short", short, new) == [old, new]
+    # the longer run goes on from the shorter one's state, so their rewards are its own
+    assert train("long", make_run(lineage="one", steps=6, checkpoints=(2, 4, 6)), newer) == [old, new, newer]
+    assert train("again", make_run(lineage="two"), newer) == [newer]
 
 
 def test_a_published_run_is_left_alone(train, make_run, capsys):

@@ -12,7 +12,7 @@ from seedwise import tables
 from seedwise.evals import store
 from seedwise.grid import expand
 from seedwise.identity import file_digest
-from seedwise.layout import Layout
+from seedwise.layout import Layout, record_of
 from seedwise.reading import parse
 from seedwise.reruns import ledger
 
@@ -44,13 +44,14 @@ def publish(layout: Layout, name: str, behaviour: dict[str, str] | None = None) 
     steps = range(1, run.train.steps + 1)
     tables.write(tables.METRICS, rows("reward", [step / 10 for step in steps]), folder / "metrics.parquet")
     tables.write(tables.METRICS, rows("step_seconds", [STEP_SECONDS] * len(steps)), folder / "timing.parquet")
-    files = [folder / "metrics.parquet"]
+    files = [folder / name for name in ("metrics.parquet", "timing.parquet", "spec.json")]
     for step in run.train.checkpoints:
         files.append(folder / "checkpoints" / str(step) / "model.safetensors")
         weights(files[-1])
     spec = {
         "run": run.model_dump(mode="json"),
         "behaviour": behaviour or ledger.equated(ledger.training(run.algorithm)),
+        "reward_code": [ledger.rewards(run.rewards)],
         "data_sha256": file_digest(layout.problems(run.data)),
         "stack": {"device": "cpu", "world_size": 1},
     }
@@ -93,14 +94,27 @@ def evaluate(layout: Layout, subject: str) -> None:
     where = {"step": 0, "benchmark": "same", "problem": "p0", "sample": 0}
     for wanted in layout.samples(subject).values():
         draw(wanted, 0, wanted.n)
-    record(layout.sampled(subject), store.record(layout.samples(subject).values()))
+    made(layout.sampled(subject), "sampling", store.record(layout.samples(subject).values()))
     verdict = {"correct": 1, "answer": "2", "verdict": "correct", "verifier": "v", "tokens": 1, "stop": "stop"}
     tables.write(tables.SCORES, [{**where, **verdict}], layout.scores(subject))
-    for name, path in layout.resampling(subject).items():
-        tables.write(tables.RESAMPLED[name], [], path)
+    made(record_of(layout.scores(subject)), "scoring", digest_of(layout.scores(subject)))
+    if files := layout.resampling(subject):
+        for name, path in files.items():
+            tables.write(tables.RESAMPLED[name], [], path)
+        made(record_of(files["continuations"]), "resampling", digest_of(*files.values()))
     measure = {"metric": "avg@n", "value": 1.0, "problems": 1, "samples": 1, "reason": None}
     place = {"step": 0, "benchmark": "same", "problem": None}
     tables.write(tables.MEASURES, [{**place, **measure}], layout.measures(subject))
+
+
+def digest_of(*paths: Path) -> dict[str, str]:
+    return {path.name: file_digest(path) for path in paths}
+
+
+def made(place: Path, stage: ledger.Stage, digests: dict[str, str]) -> None:
+    """The record beside files of a stage of evaluation."""
+    code = ledger.equated(ledger.evaluation(stage), stage=stage)
+    record(place, {"sha256": digests, "behaviour": code, "accepted": []})
 
 
 def conclude(layout: Layout) -> None:

@@ -89,11 +89,15 @@ def test_the_parts_of_a_method_are_found_by_their_classes() -> None:
     [
         (
             behaviour.TRAINING,
-            {"trainer.adapter", "grading.pool", "identity"},
+            {"trainer.adapter", "identity"},
             {"tables", "algos.credit", "study", "trainer.tracking"},
         ),
         (behaviour.SAMPLING, {"evals.samples", "engines.transformers", "models.load"}, {"grading.pool", "trainer.run"}),
-        (behaviour.SCORING, {"grading.verify", "grading.policy"}, {"engines.transformers", "models.load"}),
+        (
+            behaviour.SCORING,
+            {"grading.verify", "grading.policy"},
+            {"engines.transformers", "models.load", "grading.versions"},
+        ),
         (behaviour.ANALYSIS, {"report.analysis", "stats.contrasts"}, {"report.figures", "report.page"}),
         (behaviour.RENDERING, {"report.figures", "report.page", "stats.contrasts"}, {"trainer.run"}),
     ],
@@ -102,3 +106,16 @@ def test_a_stage_counts_the_modules_it_runs_and_no_others(stage: tuple, within: 
     found = set(behaviour.of_modules(stage))
     assert within <= found
     assert not without & found
+
+
+def test_a_training_counts_no_code_of_the_grader() -> None:
+    found = behaviour.of_training()
+    assert {"trainer.adapter", "trainer.rollout", "identity"} <= set(found)
+    assert not [module for module in found if module.startswith("grading")]
+
+
+def test_rewards_count_the_code_that_judges_with_their_verifier() -> None:
+    maths, gym = (set(behaviour.of_rewards(verifier)) for verifier in ("math_verify", "reasoning_gym:chain_sum"))
+    assert {"grading.pool", "grading.worker", "grading.policy", "grading.verify"} <= gym
+    assert maths - gym == {"grading.maths", "grading.notation", "grading.plain", "grading.spelling"}
+    assert "grading.versions" not in maths

@@ -34,7 +34,7 @@ def test_a_run_is_named_after_the_digest_of_its_whole_spec(tmp_path) -> None:
     assert len(layout.grid.runs) == 4 * 2 * 2 * 2 * 2  # method points, learning rates, LoRA, group sizes, seeds
     for name, run in layout.grid.runs.items():
         whole = run.model_dump(mode="json")
-        spec = {key: whole[key] for key in ("base", "algorithm", "group_size", "seed", "grading", "data")}
+        spec = {key: whole[key] for key in ("base", "algorithm", "group_size", "seed", "grading", "data", "rewards")}
         spec["model"] = {key: value for key, value in whole["model"].items() if key != "template"}
         free = {"save_every", "keep_state", "keep"}
         spec["train"] = {key: value for key, value in whole["train"].items() if key not in free}
@@ -51,12 +51,12 @@ def test_ids_are_those_they_were(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(behaviour, "of_parts", lambda parts: {"part": "1" * 64})
     found = layout_of(STUDY, tmp_path)
     ids = [name.rpartition("-")[2] for name in found.grid.runs]
-    assert ids == ["41cbaeb0", "012a3746", "359aad73", "2789ce9f", "4fc4939d", "9f29e7f5"]
+    assert ids == ["84aae0c6", "7aaa8d54", "aeab1415", "414ea148", "af47f44c", "f6cd0841"]
     first = next(iter(found.grid.runs))
     continued = found.continuations(first)
     assert continued is not None
-    assert (found.sampled(first).stem, found.scores(first).parent.name) == ("5618fd10", "2f128a8a")
-    assert (continued.stem, found.analysis_id, found.report_id) == ("9bb84614", "b8d6e934", "10009d70")
+    assert (found.sampled(first).stem, found.scores(first).parent.name) == ("5618fd10", "c9a35aa5")
+    assert (continued.stem, found.analysis_id, found.report_id) == ("81cbb845", "da8edaa1", "65f9c1c2")
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ def test_an_edited_grader_plans_grading_and_what_rests_on_it(tmp_path) -> None:
     finish(layout_of(SMOKE, tmp_path))
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-    with (source / "seedwise/evals/scores.py").open("a") as file:
+    with (source / "seedwise/grading/verify.py").open("a") as file:
         file.write("\nEXTRA = 1\n")
     found = counted(snakemake(tmp_path, written(SMOKE), source))
     expected = jobs_of(layout_of(SMOKE, tmp_path))
@@ -217,6 +217,8 @@ def test_an_edited_grader_plans_grading_and_what_rests_on_it(tmp_path) -> None:
     )
     plan = json.loads(shown.stdout)
     assert plan["jobs"] == found
+    (told,) = plan["rewards"]
+    assert "trained runs had rewards of an earlier code of the grader (grading.verify changed since)" in told
     kinds = {(job["stage"], reason["kind"]) for job in plan["others"] for reason in job["reasons"]}
     assert kinds == {
         ("score", "code"),

@@ -80,8 +80,8 @@ def test_evaluations_under_other_ids_are_leftovers_of_a_run_that_stays(layout, t
     now = layout_of(changed(**{"evaluate.temperature": 0.5}), tmp_path)
     found = left(tmp_path, now)
     subjects = layout.subjects
-    # of each subject: the samples and their record, the scores, the continuations, four files beside them, the measures
-    assert len(found) == 9 * len(subjects)
+    # of each subject: samples, their record, folder of the scores, five files of resampling, their record, measures
+    assert len(found) == 10 * len(subjects)
     delete(tmp_path, found)
     assert all((layout.run(name) / "trained.json").exists() for name in layout.grid.runs)
     assert not layout.scores(subjects[0]).exists()

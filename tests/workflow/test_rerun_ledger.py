@@ -23,7 +23,10 @@ MODULE, ADDED, PART = "trainer.adapter", "trainer.watch", "seedwise.algos.baseli
 
 
 def write(path: Path, checks: list[str], *entries: Entry) -> Path:
-    content = {"checks": checks, "accepted": [entry.model_dump(mode="json") for entry in entries]}
+    content = {
+        "checks": {"every": checks, "evaluation": [*checks]},
+        "accepted": [entry.model_dump(mode="json") for entry in entries],
+    }
     path.write_text(yaml.safe_dump(content))
     return path
 
@@ -62,13 +65,15 @@ def test_what_the_ledger_equates(found: dict, equated: dict, resting: list, tmp_
 
 
 def test_the_ledger_of_the_repository_is_read() -> None:
-    assert ledger.read().checks == ("pytest", "-q", "tests/algos/test_golden.py", "tests/contract")
+    checks = ledger.read().checks
+    assert checks.every == ("pytest", "-q", "tests/algos/test_golden.py", "tests/contract")
+    assert checks.evaluation[-3:] == ("tests/engines", "tests/evals", "tests/grading")
 
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("checks: [a]\naccept: []\n", "accept: [^\n]*restore it from git"),
+        ("checks: {every: [a], evaluation: [b]}\naccept: []\n", "accept: [^\n]*restore it from git"),
         ("accepted: []\n", "checks: [^\n]*restore it from git"),
         ("checks: [\n", "not YAML [^\n]*restore it from git"),
         (None, "No such file or directory: restore it from git"),
@@ -128,7 +133,7 @@ def test_accepted_edits_leave_every_result_in_place(before, tmp_path, monkeypatc
     assert planning.planned(after) == []
     qae = next(run for name, run in after.grid.runs.items() if name.startswith("qae"))
     assert ledger.resting(ledger.training(qae.algorithm), place) == [item.id for item in written]
-    assert ledger.accepted([qae.algorithm], place) == {item.id: "moved, computes the same" for item in written}
+    assert ledger.accepted([qae], place) == {item.id: "moved, computes the same" for item in written}
 
 
 def test_accepting_one_run_leaves_the_others_as_they_are(before, tmp_path, monkeypatch) -> None:

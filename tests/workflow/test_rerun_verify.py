@@ -13,8 +13,8 @@ from study_file import STUDY, changed
 from typer.testing import CliRunner
 
 from seedwise import cli, tables
-from seedwise.layout import Layout
-from seedwise.reruns.verifying import verify
+from seedwise.layout import Layout, record_of
+from seedwise.reruns.verifying import notes, verify
 
 
 @pytest.fixture
@@ -49,7 +49,10 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
     (run / "timing.parquet").unlink()
     sample.write_bytes(sample.read_bytes() + b"more")
     lost.unlink()
-    layout.scores(name).write_bytes(layout.scores(name).read_bytes()[:100])  # a copy that was cut off
+    edit(tables.SCORES, layout.scores(name), correct=0, verdict="wrong")
+    continued = layout.continuations(name)
+    assert continued is not None
+    continued.write_bytes(continued.read_bytes()[:100])  # a copy that was cut off
     layout.measures(name).write_bytes(layout.measures(name).read_bytes()[:100])
     (model,) = layout.grid.models
     (layout.model(model) / "model.safetensors").write_bytes(b"")
@@ -67,6 +70,7 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
             ("edited", f"{place}/samples/{sample.parent.name}/{sample.name}"),
             ("missing", f"{place}/samples/{lost.parent.name}/{lost.name}"),
             ("edited", f"{place}/evals/{layout.scores(name).parent.name}/scores.parquet"),
+            ("edited", f"{place}/resample/{continued.name}"),
             ("edited", f"{place}/resample/{resampled['along'].name}"),
             ("missing", f"{place}/resample/{resampled['words'].name}"),
             ("edited", f"{place}/measures/{layout.measures(name).name}"),
@@ -75,10 +79,66 @@ def test_every_edited_or_missing_file_is_named(layout) -> None:
     )
 
 
+def edit(table: tables.Table, path: Path, **columns: object) -> None:
+    """Another value in a table that stays a whole one."""
+    tables.write(table, tables.read(table, path).assign(**columns), path)
+
+
+@pytest.mark.parametrize("file", ["timing.parquet", "metrics.parquet"])
+def test_a_number_in_a_run_that_was_edited_is_found_by_its_digest(file, layout) -> None:
+    name = next(iter(layout.grid.runs))
+    edit(tables.METRICS, layout.run(name) / file, value=7.0)
+    (fault,) = verify(layout)
+    assert (fault.kind, Path(fault.path).name, fault.why) == ("edited", file, "not the bytes that trained.json names")
+
+
+def test_a_setting_that_no_name_rests_on_is_found_by_the_digest_of_the_spec(layout) -> None:
+    name = next(iter(layout.grid.runs))
+    path = layout.run(name) / "spec.json"
+    record(path, json.loads(path.read_text()) | {"stack": {"device": "another"}})
+    (fault,) = verify(layout)
+    assert (fault.path, fault.why) == (str(path), "not the bytes that trained.json names")
+
+
+def test_results_from_before_digests_are_told_once_per_kind_and_are_no_fault(layout) -> None:
+    for name in layout.grid.runs:
+        trained = layout.run(name) / "trained.json"
+        content = json.loads(trained.read_text())
+        for file in ("spec.json", "timing.parquet"):
+            del content["sha256"][file]
+        record(trained, content)
+    for name in layout.subjects:
+        record(layout.sampled(name), json.loads(layout.sampled(name).read_text())["sha256"])
+        continued = layout.continuations(name)
+        assert continued is not None
+        for path in (layout.scores(name), continued):
+            record_of(path).unlink()
+    assert verify(layout) == []
+    # six runs, and one base that is evaluated like them
+    assert list(notes(layout)) == [
+        "spec.json: no digest recorded for 6: checked by columns and keys alone",
+        "timing.parquet: no digest recorded for 6: checked by columns and keys alone",
+        "scores: no digest recorded for 7: checked by columns and keys alone",
+        "continuations: no digest recorded for 7: checked by columns and keys alone",
+    ]
+    scores = layout.scores(next(iter(layout.grid.runs)))
+    scores.write_bytes(scores.read_bytes()[:100])
+    assert [kind for kind, _ in faults(layout)] == ["edited"]
+
+
+def test_a_damaged_spec_hides_no_other_fault(layout) -> None:
+    name = next(iter(layout.grid.runs))
+    (layout.run(name) / "spec.json").write_text("{")
+    assert faults(layout) == [("edited", f"runs/{name}/spec.json")]
+    assert list(notes(layout)) == []
+
+
 def test_a_record_that_names_too_few_samples_was_edited(layout) -> None:
     name = next(iter(layout.grid.runs))
     path = layout.sampled(name)
-    record(path, {file: digest for file, digest in json.loads(path.read_text()).items() if "/2." not in file})
+    content = json.loads(path.read_text())
+    content["sha256"] = {file: digest for file, digest in content["sha256"].items() if "/2." not in file}
+    record(path, content)
     assert faults(layout) == [("edited", f"runs/{name}/samples/{path.name}")]
     assert "no samples 0 to 3 of step 2" in verify(layout)[0].why
 
@@ -164,5 +224,7 @@ def test_the_command_ends_with_1_when_there_is_a_fault(layout, tmp_path, monkeyp
     layout.report.unlink()
     done = run.invoke(cli.app, ["verify", "--study", "study.yaml", "--json"])
     assert done.exit_code == 1
-    (fault,) = json.loads(done.output)["faults"]
+    content = json.loads(done.output)
+    (fault,) = content["faults"]
+    assert content["notes"] == []
     assert (fault["kind"], fault["path"]) == ("missing", "results/tiny/report.html")

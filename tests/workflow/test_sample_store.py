@@ -104,6 +104,6 @@ def test_each_change_draws_what_is_missing(tmp_path: Path) -> None:
     back, drawn = project.scored(**{"evaluate.samples": 8})
     assert drawn == {"same": 4 * 4}
     assert back.equals(many) and project.parts() == before
-    assert json.loads(layout.sampled(base).read_text()).keys() == {
+    assert json.loads(layout.sampled(base).read_text())["sha256"].keys() == {
         f"{lost.parent.name}/0.{numbers}.parquet" for numbers in ("0-4", "4-8")
     }

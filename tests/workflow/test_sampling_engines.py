@@ -65,3 +65,12 @@ def test_a_column_of_a_missing_or_damaged_file(tmp_path):
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
     with pytest.raises(tables.TableError, match="torn.parquet: not a readable samples table"):
         tables.distinct(tables.SAMPLES, tmp_path / "torn.parquet", "engine")
+
+
+def test_responses_continued_by_another_engine_are_refused(study: Layout):
+    name = next(name for name in study.subjects if study.resampling(name))
+    row = {"step": 4, "benchmark": "same", "engine": "other 1.0", "problems": 1, "wanted": 1, "in_band": 1, "used": 1}
+    counts = {"band_low": 0.2, "band_high": 0.8, "too_short": 0, "unreadable": 0, "alike": 0}
+    tables.write(tables.CHOSEN, [row | counts], study.resampling(name)["chosen"])
+    with pytest.raises(StageError, match=rf"e \(7, .* \| other 1\.0 \(1, e\.g\. {re.escape(name)}\)"):
+        facts(study)

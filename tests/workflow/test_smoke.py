@@ -19,7 +19,8 @@ import pytest
 from seedwise import layout as layouts
 from seedwise import tables
 from seedwise.identity import file_digest
-from seedwise.layout import Layout
+from seedwise.layout import Layout, record_of
+from seedwise.reruns import verifying
 
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "config" / "smoke.yaml"
@@ -90,6 +91,18 @@ def test_the_record_says_what_a_run_rests_on(study: Layout) -> None:
     assert spec["stack"]["trl"] == "1.16.0"
     assert "trainer.adapter" in spec["behaviour"]
     assert spec["data_sha256"] == file_digest(study.problems(study.grid.runs[name].data))
+    (code,) = spec["reward_code"]
+    assert "grading.verify" in code and "grading.verify" not in spec["behaviour"]
+
+
+def test_every_file_has_a_digest_and_is_what_it_says(study: Layout) -> None:
+    assert verifying.verify(study) == []
+    assert list(verifying.notes(study)) == []
+    scores = study.scores(next(iter(study.grid.runs)))
+    record = json.loads(record_of(scores).read_text())
+    assert record["sha256"] == {"scores.parquet": file_digest(scores)}
+    assert {"evals.scores", "grading.verify"} <= set(record["behaviour"])
+    assert record["accepted"] == []
 
 
 def test_tables_say_what_the_analysis_says(study: Layout) -> None:

@@ -235,3 +235,35 @@ def test_schema_and_readme_are_fresh(request) -> None:
 def test_a_trend_along_an_axis_that_no_run_has_is_refused(changes, message):
     with pytest.raises(StudyError, match=message):
         grids.expand(parse(changed(**changes), "study.yaml"), "study.yaml")
+
+
+OUTCOME = {"measure": "entropy_nats", "trends": {"K": {"axis": "K", "points": ["qae.K0.4", "qae.K0.8"]}}}
+
+
+def with_outcome(**changes):
+    return grids.expand(parse(changed(**{"compare.outcomes": {"end": {**OUTCOME, **changes}}}), "f.yaml"), "f.yaml")
+
+
+def test_an_outcome_is_part_of_what_is_declared():
+    outcome = with_outcome(pairs=[["qae.K0.4", "clip_higher"]]).study.compare.outcomes["end"]
+    assert outcome.over == (0.9, 1.0)
+    assert outcome.methods == ("qae.K0.4", "qae.K0.8", "clip_higher")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trends": {}}, "nothing is asked"),
+        ({"over": [0.5, 0.5]}, r"over \[0.5, 0.5\] is empty"),
+        ({"pairs": [["qae.K0.4", "qae.K0.4"]]}, "with itself"),
+        ({"pairs": [["qae.K0.4", "clip_higher"], ["clip_higher", "qae.K0.4"]]}, "stands there twice"),
+        ({"pairs": [["qae.K0.5", "clip_higher"]]}, "compare.outcomes.end: 'qae.K0.5' is no method point"),
+        ({"show": ["base"]}, "the untrained model has no training to measure"),
+        ({"trends": {"K": {"axis": "K", "points": ["qae.K0.4", "qae.K0.4"]}}}, "names a method point twice"),
+        ({"trends": {"K": {"axis": "K", "points": ["qae.K0.4", "clip_higher"]}}}, "'clip_higher' has no K"),
+        ({"trends": {"G": {"axis": "group_size", "points": ["qae.K0.4", "clip_higher"]}}}, r"group_size is \[8, 8\]"),
+    ],
+)
+def test_an_outcome_that_makes_no_sense_is_refused(changes, message):
+    with pytest.raises(StudyError, match=message):
+        with_outcome(**changes)

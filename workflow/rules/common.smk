@@ -1,6 +1,7 @@
 """Study -> files.  Every path carries the id of what it holds, so a rule runs exactly when its file is missing."""
 
 import os
+import signal
 import sys
 
 from snakemake.exceptions import WorkflowError
@@ -30,6 +31,9 @@ os.environ.update(
     SEEDWISE_STUDY=config["study"],
     SEEDWISE_MACHINE=machine or "",
 )
+# Slurm warns every process of a job ahead of its time limit.  A training listens; Snakemake and the shell around it,
+# which inherits this, would end it before it has saved.
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 if workflow.is_main_process:
     for note in GRID.notes:
@@ -60,7 +64,7 @@ def of_base(patterns):
 
 
 def of_run(path, base):
-    return str(path).replace(f"/{base}/", "/{run}/")
+    return str(path).replace(base, "{run}")
 
 
 TRAINING_DATA = of_base({name: PROBLEMS[base.data] for name, base in GRID.bases.items()})

@@ -19,6 +19,7 @@ rule score:
         ancient(ASKED),
     output:
         "results/runs/{run}/evals/{id}/scores.parquet",
+        "results/runs/{run}/evals/{id}/scores.json",
     log:
         "results/logs/score/{run}.{id}.log",
     params:

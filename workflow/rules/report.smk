@@ -1,5 +1,6 @@
 TABLES = ["main", "differences", "passk", "trends", "audit", "effects", "ranks", "multiverse", "strata", "curves"]
-TABLES += ["costs", "benchmarks", "grid", "measures", "resampling", "course", "words", "forcing", "runs"]
+TABLES += ["costs", "spent", "benchmarks", "grid", "measures", "resampling", "course", "words", "forcing", "outcomes"]
+TABLES += ["runs"]
 FIGURES = ["forest", "learning", "entropy", "length", "pass_at_k", "pass_at_k_benchmarks", "sparsity", "course"]
 FIGURES += ["forcing"]
 FIGURES += [f"trend_{axis}" for axis in GRID.study.compare.trends]

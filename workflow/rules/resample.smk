@@ -10,6 +10,7 @@ rule resample:
         "results/runs/{run}/resample/{id}.along.parquet",
         "results/runs/{run}/resample/{id}.words.parquet",
         "results/runs/{run}/resample/{id}.example.parquet",
+        "results/runs/{run}/resample/{id}.json",
     log:
         "results/logs/resample/{run}.{id}.log",
     params:

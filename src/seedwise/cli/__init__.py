@@ -2,6 +2,6 @@
 
 from seedwise.cli.app import app, main  # before all others: it sets the number of threads
 
-from seedwise.cli import pipeline, methods, reruns, comparisons  # isort: skip
+from seedwise.cli import pipeline, methods, reruns, doctor, comparisons  # isort: skip
 
-__all__ = ["app", "comparisons", "main", "methods", "pipeline", "reruns"]
+__all__ = ["app", "comparisons", "doctor", "main", "methods", "pipeline", "reruns"]

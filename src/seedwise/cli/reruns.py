@@ -9,14 +9,29 @@ import typer
 
 from seedwise import layout as layouts
 from seedwise.cli.app import DEFAULT, AsJson, StudyFile, app, echo
+from seedwise.reruns.ledger import STAGES, Stage
 
 
 @app.command()
-def plan(study: StudyFile = DEFAULT, as_json: AsJson = False) -> None:
+def plan(
+    study: StudyFile = DEFAULT,
+    as_json: AsJson = False,
+    device: Annotated[str, typer.Option(help="GPU of the estimate in GPU hours, e.g. h100")] = "h200",
+    mfu: Annotated[float, typer.Option(help="share of its peak that training reaches")] = 0.35,
+    mfu_generation: Annotated[float, typer.Option(help="share of its peak that generation reaches")] = 0.1,
+    length: Annotated[float, typer.Option(help="length of a response, as a share of max_tokens")] = 0.4,
+    discarded: Annotated[float, typer.Option(help="share of groups that dynamic sampling draws in vain")] = 0.5,
+    active: Annotated[float, typer.Option(help="share of tokens that a sparse baseline trains")] = 0.3,
+    parameters: Annotated[
+        list[str] | None, typer.Option(help="model=number, e.g. mine=8e9: parameters of a model of the study")
+    ] = None,
+) -> None:
     """Say what Snakemake will run, why, and what it will cost; starts nothing."""
-    from seedwise.reruns import planning
+    from seedwise.reruns import planning, stated
 
-    found = planning.plan(layouts.read(study))
+    given = dict(map(stated.parameter, parameters or ()))
+    assumed = stated.Assumed(device, mfu, mfu_generation, length, discarded, active, given)
+    found = planning.plan(layouts.read(study), assumed=assumed)
     echo([found.json()] if as_json else planning.lines(found))
 
 
@@ -67,8 +82,10 @@ def verify(study: StudyFile = DEFAULT, as_json: AsJson = False) -> None:
     """Check stored files against their records, and records against the study, the code and the data."""
     from seedwise.reruns import verifying
 
-    found = verifying.verify(layouts.read(study))
-    echo([verifying.as_json(found)] if as_json else map(str, found or [f"{study}: every stored file is as recorded"]))
+    layout = layouts.read(study)
+    found, notes = verifying.verify(layout), list(verifying.notes(layout))
+    shown = [*map(str, found or [f"{study}: every stored file is as recorded"]), *notes]
+    echo([verifying.as_json(found, notes)] if as_json else shown)
     if found:
         raise typer.Exit(1)
 
@@ -90,9 +107,10 @@ def gc(
 
 @app.command()
 def accept(
-    run: Annotated[str | None, typer.Argument(help="a planned run, or a beginning no other has")] = None,
-    every: Annotated[bool, typer.Option("--all", help="all runs that are planned for changed code alone")] = False,
+    run: Annotated[str | None, typer.Argument(help="a run or base, or a beginning no other has")] = None,
+    every: Annotated[bool, typer.Option("--all", help="everything that is planned for changed code alone")] = False,
     reason: Annotated[str, typer.Option(help="why the edit changes no result")] = "",
+    stage: Annotated[Stage | None, typer.Option(help="only results of this stage; default: of every stage")] = None,
     study: StudyFile = DEFAULT,
 ) -> None:
     """Hold an edit of code to be neutral: results made before it stay valid, once the checks have passed."""
@@ -102,5 +120,6 @@ def accept(
     layout = layouts.read(study)
     if (run is None) != every:
         raise StageError("accept: name one run, or --all")
-    names = [planning.subject(layout, run)] if run else accepting.candidates(layout)
-    echo(accepting.lines(accepting.accept(layout, names, reason)))
+    stages = [stage] if stage else STAGES
+    names = [planning.subject(layout, run)] if run else accepting.candidates(layout, stages)
+    echo(accepting.lines(accepting.accept(layout, names, reason, stages=stages)))

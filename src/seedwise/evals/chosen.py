@@ -92,8 +92,13 @@ def chosen(
     ], choice
 
 
-def counted(choice: Choice, drawn: pd.DataFrame, settings: Resample, where: tuple[Any, ...], alike: int) -> list[dict]:
-    """The row of ``tables.CHOSEN``, none without samples.  alike: responses without two windows that differ."""
+def counted(
+    choice: Choice, drawn: pd.DataFrame, settings: Resample, where: tuple[Any, ...], alike: int, engine: str
+) -> list[dict]:
+    """The row of ``tables.CHOSEN``, none without samples.
+
+    alike: responses without two windows that differ.  engine: name of what reads and continues.
+    """
     if not len(drawn):
         return []
     _, step, benchmark = where
@@ -102,6 +107,7 @@ def counted(choice: Choice, drawn: pd.DataFrame, settings: Resample, where: tupl
         {
             "step": step,
             "benchmark": benchmark,
+            "engine": engine,
             "problems": drawn["problem"].nunique(),
             "wanted": settings.problems,
             "band_low": low,

@@ -77,7 +77,7 @@ def experiment(
     groups = continued(policy, [window.cut for window in windows], settings.continuations, "continuations")
     rows = {
         "continuations": _rows(windows, groups, settings.window),
-        "chosen": counted(choice, drawn, settings, where, len(responses) - len(windows) // 2),
+        "chosen": counted(choice, drawn, settings, where, len(responses) - len(windows) // 2, engine.name),
         "along": along(policy, responses, settings.positions, settings.per_position),
         "example": _example(policy, windows, groups, settings.window),
     }

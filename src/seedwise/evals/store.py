@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seedwise.identity import file_digest
 
@@ -147,6 +147,11 @@ def record(wanted: Iterable[Wanted]) -> dict[str, str]:
         for each in wanted
         for part, _ in _parts(each, {step: _whole_parts(each.folder, step) for step in each.steps})
     }
+
+
+def recorded(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """The digests in a record of files; once they were all that a record of samples held."""
+    return content.get("sha256", content)
 
 
 def recorded_parts(wanted: Wanted, recorded: Mapping[str, str]) -> list[tuple[Part, range]]:

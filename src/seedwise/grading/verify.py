@@ -17,6 +17,7 @@ from typing import Any, Literal
 from seedwise.grading import plain
 from seedwise.grading.allowed import DECIMAL, EXACT, graded_refusal, refusal
 from seedwise.grading.policy import POLICY_VERSION, Box, Marker, Whole, extract
+from seedwise.grading.versions import VERSIONS
 
 Outcome = Literal["correct", "wrong", "unparsed", "timeout"]
 
@@ -147,14 +148,26 @@ def parse_verifier(verifier: str) -> tuple[str, str]:
     return kind, name
 
 
+def declared_version(verifier: str) -> str:
+    """Version of the verifier's code and of the extraction policy, as their authors declare them."""
+    kind, _ = parse_verifier(verifier)
+    return f"version {VERSIONS[kind]} policy {POLICY_VERSION}"
+
+
 @lru_cache(maxsize=64)
-def verifier_version(verifier: str) -> str:
-    """Name and version for the record: of the package, and of the extraction policy with the corrections."""
+def package_version(verifier: str) -> tuple[str, str]:
+    """Name and version of the package that the verifier asks."""
     from importlib.metadata import version  # slow to import, and reading a study needs none of it
 
     kind, _ = parse_verifier(verifier)
     package = "math-verify" if kind == MATH_VERIFY else "reasoning-gym"
-    return f"{verifier} {version(package)} policy {POLICY_VERSION}"
+    return package, version(package)
+
+
+@lru_cache(maxsize=64)
+def verifier_version(verifier: str) -> str:
+    """Name and version for the record: of the package, and as declared of our code and of the extraction policy."""
+    return f"{verifier} {package_version(verifier)[1]} {declared_version(verifier)}"
 
 
 def load(verifier: str) -> None:

@@ -30,17 +30,24 @@ from seedwise.report.forcing_shown import forcing_figure, forcing_table
 from seedwise.report.further import further_tables
 from seedwise.report.measured import grouped, measured_tables
 from seedwise.report.measures import over_seeds
+from seedwise.report.outcomes import outcome_rows
+from seedwise.report.outcomes_shown import outcome_tables
 from seedwise.report.page import Picture, Section, page
 from seedwise.report.rendered import Designs, difference_tables, main_tables
 from seedwise.report.resampling import Resampled, course, enriched, resampling
 from seedwise.report.results import Results, design
 from seedwise.report.robustness import effect_sizes, multiverse, places_of, rank_tests
+from seedwise.report.spending import spent_rows
 from seedwise.report.style import save
 from seedwise.report.training import cost_rows, curve_rows
 from seedwise.report.trends import trend_positions, trends
 from seedwise.report.worked import Worked, worked
 from seedwise.stats.audit import SIMULATIONS
 
+OUTCOMES_LEAD = (
+    "One number of each run's training, with the declared trends and differences. The claims and their signs were "
+    "declared before the study ran."
+)
 _FILES = {
     "scores": tables.COUNTS,
     "means": tables.MEANS,
@@ -61,6 +68,8 @@ _FILES = {
     "course": tables.COURSE,
     "words": tables.WORDS,
     "forcing": tables.FORCING,
+    "outcomes": tables.OUTCOMES,
+    "spent": tables.SPENT,
 }
 
 
@@ -114,6 +123,8 @@ def analyse(
         "course": course(resampled),
         "words": enriched(resampled),
         "forcing": forcing_rows(forced),
+        "outcomes": outcome_rows(runs, logged, known, compare, look),
+        "spent": spent_rows(runs, logged, compare),
     }
     for name, rows in found.items():
         tables.write(_FILES[name], rows, Path(out) / "analysis" / f"{name}.parquet")
@@ -174,6 +185,7 @@ def views_of(results: Results, facts: Facts, designs: Designs) -> dict[str, list
         "course": [continuing.course_table(results.course)],
         "words": [continuing.word_table(results.words)],
         "forcing": [forcing_table(results)],
+        "outcomes": outcome_tables(results, facts),
         "runs": [listings.run_table(results)],
     }
 
@@ -247,6 +259,7 @@ def _sections(
     views: Mapping[str, list[layout.TableView]], pictures: Mapping[str, Picture], example: Worked | None
 ) -> list[Section]:
     forced = [pictures["forcing"]] if any(view.rows for view in views["forcing"]) else []
+    outcomes = views["outcomes"] if any(view.rows for view in views["outcomes"]) else []
     along = [picture for name, picture in pictures.items() if name.startswith("trend_")]
     return [
         Section(
@@ -262,8 +275,9 @@ def _sections(
             [*views["effects"], *views["ranks"], *views["benchmarks"], *views["grid"]],
             "Effect sizes, exact tests on seeds, every benchmark, every method",
         ),
+        *([Section("outcomes", "Outcomes of training", OUTCOMES_LEAD, outcomes)] if outcomes else []),
         Section("strata", "By difficulty", "", views["strata"]),
-        Section("costs", "At equal cost", "", views["costs"]),
+        Section("costs", "At equal cost", "", views["costs"], (), views["spent"], "What each training took"),
         Section(
             "training", "Training", "", views["curves"], [pictures["learning"], pictures["entropy"], pictures["length"]]
         ),

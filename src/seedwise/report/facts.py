@@ -52,6 +52,74 @@ class Bound(Protocol):
         ...
 
 
+class Line(Protocol):
+    """Method points along an ordered axis, read by attribute."""
+
+    @property
+    def axis(self) -> str:
+        """K, kappa, group_size or a setting."""
+        ...
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """Method points."""
+        ...
+
+
+class Outcome(Protocol):
+    """A declared outcome of runs, read by attribute."""
+
+    @property
+    def measure(self) -> str:
+        """A name of METRICS."""
+        ...
+
+    @property
+    def over(self) -> tuple[float, float]:
+        """Shares of a run's steps: after the first, up to the second."""
+        ...
+
+    @property
+    def summary(self) -> Literal["mean", "min", "max"]:
+        """Of the defined values in these steps."""
+        ...
+
+    @property
+    def trends(self) -> Mapping[str, Line]:
+        """Lines by name."""
+        ...
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Method points whose difference is tested."""
+        ...
+
+    @property
+    def direction(self) -> Literal["rises", "falls"] | None:
+        """Sign that the claim gives to every difference and slope; None: none."""
+        ...
+
+    @property
+    def smallest_effect(self) -> float | None:
+        """Margin of equivalence of a pair, unit of the measure; None: not tested."""
+        ...
+
+    @property
+    def paired(self) -> bool:
+        """Whether runs of one seed are compared with each other."""
+        ...
+
+    @property
+    def claim(self) -> str:
+        """The claim in words."""
+        ...
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Every method point in it."""
+        ...
+
+
 class Compare(Declared, Protocol):
     """The declared comparison, read by attribute; metric and family are those of the primary family."""
 
@@ -120,6 +188,11 @@ class Compare(Declared, Protocol):
         """Cost -> amount at which scores are compared; None: the largest that every run reached."""
         ...
 
+    @property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """Outcomes of runs by name."""
+        ...
+
 
 @dataclass(frozen=True)
 class Family:
@@ -157,6 +230,7 @@ class Comparison:
     interactions: tuple[tuple[str, str], ...] = ()
     crossover: Mapping[str, float] = field(default_factory=dict)
     collapse: Mapping[str, Bound] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     @classmethod
     def of(cls, compare: Compare) -> Comparison:
@@ -177,6 +251,7 @@ class Comparison:
             tuple(compare.interactions),
             dict(compare.crossover),
             {name: Fall(each.floor, each.drop, each.evaluations) for name, each in compare.collapse.items()},
+            dict(compare.outcomes),
         )
 
 

@@ -16,6 +16,7 @@ from seedwise.report.facts import Facts
 from seedwise.report.layout import Cell, TableView
 from seedwise.report.layout import row as cells
 from seedwise.report.results import Results
+from seedwise.report.spending import spent_table
 from seedwise.report.views import Columns, place_of, text_of, view
 from seedwise.report.wording import DASH, known, percent, plain, point_bounds, points, probability, signed
 
@@ -24,12 +25,14 @@ _CHECKPOINTS = {"last": "last", "mean_of_last_3": "mean of last 3"}
 _COSTS = {
     "generated_tokens": "generated tokens",
     "trained_tokens": "trained tokens",
+    "flops": "FLOPs",
     "device_seconds": "device seconds",
 }
 
 
 def further_tables(results: Results, facts: Facts) -> dict[str, list[TableView]]:
-    """Name of the files -> tables: audit, effects, ranks, multiverse, strata, curves, costs, benchmarks, grid."""
+    """Name of the files -> tables: audit, effects, ranks, multiverse, strata, curves, costs, spent, benchmarks,
+    grid."""
     return {
         "audit": [audit_table(results, facts)],
         "effects": [effect_table(results, facts)],
@@ -38,6 +41,7 @@ def further_tables(results: Results, facts: Facts) -> dict[str, list[TableView]]
         "strata": [strata_table(results, facts)],
         "curves": [curve_table(results, facts)],
         "costs": [cost_table(results, facts)],
+        "spent": [spent_table(results)],
         "benchmarks": [benchmark_table(results, facts)],
         "grid": [grid_table(results, facts)],
     }

@@ -43,6 +43,8 @@ class Results:
     course: pd.DataFrame = field(default_factory=pd.DataFrame)
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
     forcing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    outcomes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    spent: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def places(self) -> list[tuple[str, str, list[str]]]:
         """(model, setting, methods) of every table: reference order is that of the study."""

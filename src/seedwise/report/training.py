@@ -22,7 +22,11 @@ from seedwise.stats.curves import curve, welch
 from seedwise.stats.results import Contrast, StatsError
 from seedwise.stats.scores import macro
 
-TOTALS = {"generated_tokens": "generated_tokens_total", "trained_tokens": "trained_tokens_total"}
+TOTALS = {
+    "generated_tokens": "generated_tokens_total",
+    "trained_tokens": "trained_tokens_total",
+    "flops": "flops_total",
+}
 SECONDS = "step_seconds"
 NOT_RECORDED = "no curve of training was recorded"
 

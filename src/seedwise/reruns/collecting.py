@@ -14,7 +14,7 @@ from pathlib import Path
 
 from seedwise.evals.store import Wanted, listed
 from seedwise.grid import RUN_NAME
-from seedwise.layout import WORK, Layout
+from seedwise.layout import WORK, Layout, record_of
 from seedwise.reruns import RerunError
 from seedwise.reruns.estimates import of_bytes, size_of
 from seedwise.reruns.published import Archive
@@ -87,7 +87,9 @@ def _evaluations(studies: list[Layout], results: Path) -> Iterator[Path]:
     for layout in studies:
         for subject in layout.subjects:
             used |= {layout.sampled(subject), layout.scores(subject).parent}
-            used |= {layout.measures(subject), *layout.resampling(subject).values()}
+            resampled = layout.resampling(subject)
+            used |= {layout.measures(subject), *resampled.values()}
+            used |= {record_of(resampled["continuations"])} if resampled else set()
             for each in layout.samples(subject).values():
                 wanted.setdefault(each.folder, []).append(each)
     used |= wanted.keys()

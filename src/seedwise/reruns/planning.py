@@ -11,12 +11,13 @@ from typing import Any
 
 from seedwise.evals.store import cover, listed
 from seedwise.layout import WORK, Layout
-from seedwise.reruns import RerunError, ledger
+from seedwise.reruns import RerunError, graders, ledger, stated
 from seedwise.reruns.estimates import Costs, Estimate, of_bytes, total
 from seedwise.reruns.jobs import STAGES, Job, planned
 from seedwise.reruns.published import Archive
 from seedwise.reruns.reasons import Reason, reasons
 from seedwise.reruns.running import saved_step
+from seedwise.reruns.stated import Assumed
 
 SHOWN = 8
 
@@ -28,7 +29,9 @@ class Plan:
     jobs, why: every planned job and its reasons, by (stage, subject).  draws: of one run or base, what the store of its
     samples lacks.  seconds, disk: of each run to be trained.
     study_disk: of all runs of the study.  saved: step a stopped training goes on from.  accepted: entry of the
-    ledger -> its reason, for the entries that names of this study rest on.
+    ledger -> its reason, for the entries that results of this study rest on.  hours: GPU hours by model, method and
+    setting, by the stated model of ``assumed`` where no published run tells.  rewards: what is to be said of runs
+    whose rewards came from an earlier code of the grader.
     """
 
     study: str
@@ -41,6 +44,9 @@ class Plan:
     saved: dict[str, int]
     accepted: dict[str, str]
     notes: tuple[str, ...]
+    hours: tuple[stated.Row, ...]
+    assumed: Assumed
+    rewards: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -49,7 +55,8 @@ class Plan:
         return {stage: found[stage] for stage in STAGES if found[stage]}
 
     def json(self) -> str:
-        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, notes."""
+        """One object: study, jobs, total, runs (name, reasons, ...), others, device_seconds, disk_bytes, gpu_hours,
+        accepted, rewards, notes."""
         training = [job.subject for job in self.jobs if job.stage == "train"]
         runs = [
             {
@@ -74,29 +81,40 @@ class Plan:
             "others": others,
             "device_seconds": asdict(total(self.seconds.values())),
             "disk_bytes": {"planned": asdict(total(self.disk.values())), "study": asdict(self.study_disk)},
+            "gpu_hours": stated.plain(self.hours, self.assumed),
             "accepted": self.accepted,
+            "rewards": list(self.rewards),
             "notes": list(self.notes),
         }
         return json.dumps(content, allow_nan=False)
 
 
-def plan(layout: Layout, work: Path = WORK, only: str | None = None) -> Plan:
-    """The plan of a study; with ``only``, of the jobs of one run or base.  Reads files and changes none."""
+def plan(layout: Layout, work: Path = WORK, only: str | None = None, assumed: Assumed | None = None) -> Plan:
+    """The plan of a study; with ``only``, of the jobs of one run or base.  Reads files and changes none.
+
+    assumed: of the estimate in GPU hours; None: its defaults.  Raises RerunError where it fits no model of the study.
+    """
+    assumed = assumed or Assumed()
     jobs, archive = planned(layout, only), Archive(layout.root / "runs")
     costs = Costs(layout, archive, work)
     runs = [layout.grid.runs[job.subject] for job in jobs if job.stage == "train"]
     of_study = [run for name, run in layout.grid.runs.items() if only in (None, name)]
+    seconds = {run.name: costs.seconds(run) for run in runs}
+    known = {name: estimate.value for name, estimate in seconds.items()}
     return Plan(
         study=layout.grid.study.study,
         jobs=tuple(jobs),
         why=reasons(layout, archive, jobs),
         draws=tuple(_draws(layout, only)) if only and any(job.stage == "sample" for job in jobs) else (),
-        seconds={run.name: costs.seconds(run) for run in runs},
+        seconds=seconds,
         disk={run.name: costs.disk(run) for run in runs},
         study_disk=total(costs.disk(run) for run in of_study),
         saved={run.name: saved_step(work / run.name) for run in runs},
-        accepted=ledger.accepted(run.algorithm for run in of_study),
+        accepted=ledger.accepted(of_study),
         notes=(*layout.grid.notes, *_without_weights(layout, jobs)),
+        hours=tuple(stated.rows(layout, jobs, known, assumed)),
+        assumed=assumed,
+        rewards=tuple(graders.told(layout, archive, only)),
     )
 
 
@@ -168,7 +186,9 @@ def lines(plan: Plan) -> Iterator[str]:
         yield f"device time of training: {shown_seconds(total(plan.seconds.values()))}"
         yield f"disk of the runs to be trained: {shown_bytes(total(plan.disk.values()))}"
     yield f"disk of all runs of the study: {shown_bytes(plan.study_disk)}"
+    yield from stated.lines(plan.hours, plan.assumed)
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
     yield from (f"note: {note}" for note in plan.notes)
 
 
@@ -194,6 +214,7 @@ def told(plan: Plan, name: str) -> Iterator[str]:
             if plan.saved[name]:
                 yield f"  goes on from step {plan.saved[name]}"
     yield from (f"accepted edit {entry}: {reason}" for entry, reason in plan.accepted.items())
+    yield from plan.rewards
 
 
 def shown_seconds(estimate: Estimate) -> str:

@@ -16,7 +16,7 @@ from seedwise.reruns import RerunError
 from seedwise.study import Run
 
 # What a run's name is made from: see grid.expand.
-SPEC = ("model", "base", "algorithm", "group_size", "seed", "train", "grading", "data", "init_from")
+SPEC = ("model", "base", "algorithm", "group_size", "seed", "train", "grading", "data", "rewards", "init_from")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from seedwise.layout import Layout
-from seedwise.reruns import ledger
+from seedwise.reruns import ledger, made
 from seedwise.reruns.jobs import Job, inputs
 from seedwise.reruns.published import Archive, Change, differences
 
 CODE = "behaviour."
+EVALUATION: dict[str, ledger.Stage] = {"sample": "sampling", "score": "scoring", "resample": "resampling"}
 # The sections of a study that the file of a stage depends on beside what it is made from.
 SECTIONS = {
     "data": ("train_data", "evaluate.benchmarks", "models"),
@@ -32,7 +33,8 @@ SECTIONS = {
 class Reason:
     """Why a job is planned.
 
-    kind: new, spec, code, data, model, input (what it is made from is planned) or missing.
+    kind: new, spec, code, data, model, rewards (a verifier's declared version was raised), input (what it is made from
+    is planned) or missing.
     nearest: the published run that ``changes`` compares with.
     """
 
@@ -66,12 +68,14 @@ def of_training(layout: Layout, archive: Archive, name: str) -> tuple[Reason, ..
     kinds: dict[str, list[Change]] = {}
     for change in changed:
         kinds.setdefault(_kind(change), []).append(change)
-    order = [kind for kind in ("spec", "data", "model", "code") if kind in kinds]
+    order = [kind for kind in ("spec", "data", "model", "rewards", "code") if kind in kinds]
     return tuple(Reason(kind, _told(kind, kinds[kind]), nearest, tuple(kinds[kind])) for kind in order)
 
 
 def _kind(change: Change) -> str:
-    return "code" if change.key.startswith(CODE) else {"data": "data", "base": "model"}.get(change.key, "spec")
+    if change.key.startswith(CODE):
+        return "code"
+    return {"data": "data", "base": "model", "rewards": "rewards"}.get(change.key.partition(".")[0], "spec")
 
 
 def _told(kind: str, changed: list[Change]) -> str:
@@ -90,6 +94,12 @@ def _of_stage(layout: Layout, job: Job, missing: Mapping[Path, Job], recorded: M
     if sources:
         stages = ", ".join(dict.fromkeys(source.stage for source in sources))
         return Reason("input", f"what it is made from is planned: {stages}")
+    stage = EVALUATION.get(job.stage)
+    if stage and (codes := made.earlier(layout, stage, job.subject)):
+        now = ledger.equated(ledger.evaluation(stage), stage=stage)
+        found = (differences({"behaviour": code}, {"behaviour": now}) for code in codes)
+        nearest = min(found, key=len)
+        return Reason("code", _told("code", nearest), changes=tuple(nearest))
     earlier = _earlier(layout, job)
     shared = job.stage in ("data", "base")  # such a file may be another study's
     if not earlier or (shared and recorded is None):

@@ -7,22 +7,26 @@ say.  *stale*: it is whole, and rests on something that is not so any more.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from seedwise import tables
-from seedwise.evals.store import StoreError, recorded_parts
+from seedwise.evals.store import StoreError, recorded, recorded_parts
 from seedwise.grid import RUN_NAME
 from seedwise.identity import file_digest
-from seedwise.layout import Layout
-from seedwise.reruns import ledger
+from seedwise.layout import Layout, record_of
+from seedwise.reruns import RerunError, graders, ledger
 from seedwise.reruns.published import Archive, changes
 from seedwise.reruns.reasons import of_training
 from seedwise.retention import RETENTION
 
 Kind = Literal["missing", "edited", "stale"]
+RECORDED = ("spec.json", "timing.parquet")
+"""Files of a run whose digest its record did not always have."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +58,45 @@ def verify(layout: Layout) -> list[Fault]:
     return [*found, *_study(layout, archive)]
 
 
-def as_json(found: list[Fault]) -> str:
-    """One object: faults, a list of kind, path, why."""
-    return json.dumps({"faults": [asdict(fault) for fault in found]})
+def notes(layout: Layout) -> Iterator[str]:
+    """What is no fault and must be said all the same: files without a digest, and rewards of an earlier grader."""
+    archive, without = Archive(layout.root / "runs"), Counter[str]()
+    for name in layout.grid.runs:
+        if name in archive:
+            record, _ = _record(layout.run(name) / "trained.json")
+            without.update(file for file in RECORDED if file not in record.get("sha256", {}))
+    for subject in layout.subjects:
+        made = {"scores": layout.scores(subject), "continuations": layout.continuations(subject)}
+        without.update(kind for kind, path in made.items() if path and path.exists() and not record_of(path).exists())
+    for kind, count in without.items():
+        yield f"{kind}: no digest recorded for {count}: checked by columns and keys alone"
+    with suppress(RerunError):  # a spec.json that cannot be read is among the faults
+        yield from graders.told(layout, archive)
+
+
+def as_json(found: list[Fault], notes: list[str]) -> str:
+    """One object: faults, a list of kind, path, why; notes, a list of lines."""
+    return json.dumps({"faults": [asdict(fault) for fault in found], "notes": notes})
 
 
 def _run(layout: Layout, archive: Archive, name: str) -> Iterator[Fault]:
     """A published run: its files against trained.json, its spec.json against the study, the code and the data."""
     folder, run = layout.run(name), layout.grid.runs[name]
-    yield from _folder(folder, "trained.json")
+    digests = _record(folder / "trained.json")[0].get("sha256", {})
     for file in ("metrics.parquet", "timing.parquet"):
-        yield from _readable(tables.METRICS, folder / file)
-    record, fault = _record(folder / "spec.json")
+        if file not in digests:
+            yield from _readable(tables.METRICS, folder / file)
+    spec = folder / "spec.json"
+    record, fault = _record(spec)
+    if not fault:
+        # the name is a digest of these, so under the same name they can differ by an edit alone
+        differing = changes(record, run, ledger.equated(ledger.training(run.algorithm)))
+        fault = Fault("edited", str(spec), f"not the spec of its name: {differing[0]}") if differing else None
+    yield from (other for other in _folder(folder, "trained.json") if not (fault and other.path == str(spec)))
     if fault:
         yield fault
+    if not record:
         return
-    # the name is a digest of these, so under the same name they can differ by an edit alone
-    if differing := changes(record, run, ledger.equated(ledger.training(run.algorithm))):
-        yield Fault("edited", str(folder / "spec.json"), f"not the spec of its name: {differing[0]}")
     data = layout.problems(run.data)
     if data.exists() and file_digest(data) != record["data_sha256"]:
         yield Fault("stale", str(folder), f"trained on other problems than those that {data} holds now")
@@ -120,22 +145,30 @@ def _readable(table: tables.Table, path: Path) -> Iterator[Fault]:
 
 
 def _evaluated(layout: Layout, subject: str) -> Iterator[Fault]:
-    """Samples against their record; scores, continuations and measures by their columns."""
+    """Samples, scores and continuations against their records; measures, and those without one, by their columns."""
     record = layout.sampled(subject)
     if record.exists():
         content, fault = _record(record)
-        yield from [fault] if fault else _digests(record.parent, content, record.name)
+        digests = recorded(content)
+        yield from [fault] if fault else _digests(record.parent, digests, record.name)
         for wanted in () if fault else layout.samples(subject).values():
             try:
-                recorded_parts(wanted, content)
+                recorded_parts(wanted, digests)
             except StoreError as error:
                 yield Fault("edited", str(record), f"does not name what its name stands for: {error}")
-    for path, table in ((layout.scores(subject), tables.SCORES), (layout.measures(subject), tables.MEASURES)):
-        if path.exists():
-            yield from _readable(table, path)
-    if (files := layout.resampling(subject)) and files["continuations"].exists():
-        for name, path in files.items():
-            yield from _readable(tables.RESAMPLED[name], path)
+    resampled = layout.resampling(subject)
+    made = {layout.scores(subject): {layout.scores(subject): tables.SCORES}}
+    if resampled and resampled["continuations"].exists():
+        made[resampled["continuations"]] = {path: tables.RESAMPLED[name] for name, path in resampled.items()}
+    for last, files in made.items():
+        if record_of(last).exists():
+            content, fault = _record(record_of(last))
+            yield from [fault] if fault else _digests(last.parent, recorded(content), record_of(last).name)
+        elif last.exists():
+            for path, table in files.items():
+                yield from _readable(table, path)
+    if layout.measures(subject).exists():
+        yield from _readable(tables.MEASURES, layout.measures(subject))
 
 
 def _study(layout: Layout, archive: Archive) -> Iterator[Fault]:

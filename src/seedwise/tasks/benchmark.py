@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from seedwise.grading.policy import AnswerRule, Box
+from seedwise.grading.verify import MATH_VERIFY
 from seedwise.identity import file_digest
 from seedwise.tasks.problem import content_key, row
 from seedwise.tasks.reasoning_gym import ReasoningGym
@@ -58,6 +59,12 @@ class Benchmark(BaseModel):
     def label(self) -> str:
         """The name without folder and ending; problems are named after it."""
         return Path(self.name).name.removesuffix(".yaml")
+
+    @property
+    def verified_by(self) -> str:
+        """The verifier of its problems."""
+        found = source(self.name)
+        return self._generated(found).verified_by if isinstance(found, GymSource) else MATH_VERIFY
 
     def fingerprint(self) -> dict[str, Any]:
         """What the problems depend on: the settings, the benchmark's file with its version, and a local file's content.
@@ -142,7 +149,7 @@ class Benchmark(BaseModel):
             answer=_text(entry, columns.answer, where).strip(),
             question=question,
             source=f"{origin} row {number}",
-            verifier="math_verify",
+            verifier=MATH_VERIFY,
             answer_rule=self.answer,
             entry={},
             difficulty=None if difficulty is None else float(difficulty),

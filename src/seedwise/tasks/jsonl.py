@@ -37,6 +37,11 @@ class Jsonl(BaseModel):
             fields(template)
         return template
 
+    @property
+    def verified_by(self) -> str:
+        """The verifier of its problems."""
+        return self.verifier
+
     def fingerprint(self) -> dict[str, Any]:
         """What the problems depend on: every setting, and the file's content instead of its name or time."""
         try:

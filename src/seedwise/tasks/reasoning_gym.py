@@ -61,6 +61,12 @@ class ReasoningGym(BaseModel):
             raise ValueError(f"name {self.name}: its own verifier {why}; {remedy}")
         return self
 
+    @property
+    def verified_by(self) -> str:
+        """The verifier of its problems."""
+        kind = {"task": REASONING_GYM, "graded": GRADED}.get(self.verifier)
+        return MATH_VERIFY if kind is None else f"{kind}:{self.name}"
+
     def fingerprint(self) -> dict[str, Any]:
         """What the problems depend on: every setting, and the version of the generator."""
         from importlib.metadata import version
@@ -73,8 +79,6 @@ class ReasoningGym(BaseModel):
         Raises TaskError when the generator refuses its settings or has too few distinct problems.
         """
         template = self.template or template or DEFAULT
-        kind = {"task": REASONING_GYM, "graded": GRADED}.get(self.verifier)
-        verifier = MATH_VERIFY if kind is None else f"{kind}:{self.name}"
         found: dict[str, dict[str, Any]] = {}
         tries = _TRIES_PER_PROBLEM * self.size + 1000
         for entry in self._entries(tries):
@@ -87,7 +91,7 @@ class ReasoningGym(BaseModel):
                 answer=_gold(entry),
                 question=_subject(entry),
                 source=f"reasoning_gym {self.name} seed {self.seed}",
-                verifier=verifier,
+                verifier=self.verified_by,
                 answer_rule=self.answer,
                 entry=self._entry(entry),
                 difficulty=None,

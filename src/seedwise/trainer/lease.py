@@ -183,7 +183,8 @@ def device(locks: Path | None = None, poll_s: float = 1.0) -> Iterator[str]:
     Must be entered before torch touches CUDA.  GPUs are those of CUDA_VISIBLE_DEVICES, else all that
     nvidia-smi lists; each is guarded by a file lock, and while all are leased this waits.  A CPU is
     shared by as many as come.  Under a distributed launcher, which assigns devices itself, nothing is leased.
-    locks: folder of the lock files; default: one in the machine's temporary folder.
+    Slurm may call the GPU of each of its jobs ``0``, so within a job names say nothing of those of another.
+    locks: folder of the lock files; default: one in the machine's temporary folder, of the Slurm job if there is one.
     """
     names = _gpus()
     if not names:
@@ -192,7 +193,7 @@ def device(locks: Path | None = None, poll_s: float = 1.0) -> Iterator[str]:
     if "LOCAL_RANK" in os.environ:
         yield "cuda"
         return
-    folder = locks or Path(tempfile.gettempdir()) / "seedwise-devices"
+    folder = locks or Path(tempfile.gettempdir()) / "-".join(["seedwise-devices", *_slurm_job()])
     folder.mkdir(parents=True, exist_ok=True)
     before = os.environ.get("CUDA_VISIBLE_DEVICES")
     with ExitStack() as held:
@@ -208,6 +209,11 @@ def device(locks: Path | None = None, poll_s: float = 1.0) -> Iterator[str]:
                 del os.environ["CUDA_VISIBLE_DEVICES"]
             else:
                 os.environ["CUDA_VISIBLE_DEVICES"] = before
+
+
+def _slurm_job() -> list[str]:
+    job = os.environ.get("SLURM_JOB_ID")
+    return [job] if job else []
 
 
 def _first_free(names: list[str], folder: Path, held: ExitStack) -> str | None:

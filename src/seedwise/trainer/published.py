@@ -23,23 +23,29 @@ if TYPE_CHECKING:
 RECORD = "trained.json"
 RETENTION = "retention.json"  # beside the record: which of its checkpoints were removed again
 TABLES = ("metrics", "timing")
+SPEC = "spec.json"
 COPY = ".published"
+COPIED = (*(f"{name}.parquet" for name in TABLES), SPEC)  # last comes the record
 
 
 def complete(out: Path, frames: tuple[pd.DataFrame, pd.DataFrame], spec: dict, record: dict) -> None:
-    """Publish what is not weights.  frames: METRICS, and times in its columns.  record: without the metrics' digest."""
+    """Publish what is not weights.  frames: METRICS, and times in its columns.  record: with the weights' digests."""
     new = out / f"{COPY}.new"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     for name, frame in zip(TABLES, frames, strict=True):
         tables.write(tables.METRICS, frame, new / f"{name}.parquet")
-    digests = record["sha256"] | {"metrics.parquet": file_digest(new / "metrics.parquet")}
-    for name, content in (("spec.json", spec), (RECORD, record | {"sha256": digests})):
-        (new / name).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+    _write(new / SPEC, spec)
+    digests = record["sha256"] | {name: file_digest(new / name) for name in COPIED}
+    _write(new / RECORD, record | {"sha256": digests})
     flush(new)
     replace(new, out / COPY)
     (out / RETENTION).unlink(missing_ok=True)  # of weights that were removed before it was trained again
     _copied(out)
+
+
+def _write(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def restored(out: Path) -> bool:
@@ -51,7 +57,7 @@ def restored(out: Path) -> bool:
         digests = json.loads((out / COPY / RECORD).read_text())["sha256"]
     except FileNotFoundError:
         return False
-    files = [(out / file, digest) for file, digest in digests.items() if file != "metrics.parquet"]
+    files = [(out / file, digest) for file, digest in digests.items() if file not in COPIED]
     if not all(path.exists() and file_digest(path) == digest for path, digest in files):
         return False
     _copied(out)
@@ -59,7 +65,7 @@ def restored(out: Path) -> bool:
 
 
 def _copied(out: Path) -> None:
-    for name in (*(f"{name}.parquet" for name in TABLES), "spec.json", RECORD):
+    for name in (*COPIED, RECORD):
         new = out / f".{name}.{os.getpid()}"
         shutil.copyfile(out / COPY / name, new)
         os.replace(new, out / name)

@@ -31,9 +31,11 @@ from typing import TYPE_CHECKING, Protocol
 import pandas as pd
 
 from seedwise import tables
+from seedwise.models.sizes import flops
 
 if TYPE_CHECKING:
     from seedwise.algos.algorithm import Algorithm
+    from seedwise.models.sizes import Size
     from seedwise.trainer.rollout import Row
 
 Value = tuple[float | None, str | None]  # (value, why it is null)
@@ -85,7 +87,8 @@ class Updated:
 class Records:
     """The metrics and times of a run so far.
 
-    group_size: G.  words: exploratory words.  totals: tokens generated and trained so far.
+    group_size: G.  words: exploratory words.  totals: tokens generated and trained so far.  size: of the model, None
+    where it is not known.  adapter: whether a low-rank adapter trains in place of the whole model.
     """
 
     group_size: int
@@ -93,6 +96,8 @@ class Records:
     metrics: list[dict] = field(default_factory=list)
     timing: list[dict] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=lambda: {"generated_tokens": 0, "trained_tokens": 0})
+    size: Size | None = None
+    adapter: bool = False
 
     def rollout(self, step: int, rollout: Drawn, learned: Learned) -> None:
         """Record a rollout of all processes: its ``rows`` in the order of ``learned``'s advantages."""
@@ -137,6 +142,7 @@ class Records:
                 "clip_low_share": (low, None if low is not None else why),
                 "clip_high_share": (high, None if high is not None else why),
                 **self._tokens("trained_tokens", done.trained_tokens),
+                "flops_total": self._flops(),
             },
         )
 
@@ -144,9 +150,11 @@ class Records:
         """Record diagnostics."""
         self._add(step, found)
 
-    def time(self, step: int, seconds: dict[str, float]) -> None:
-        """Record wall-clock times, s, by name."""
-        self.timing += [{"step": step, "name": name, "value": s, "reason": None} for name, s in seconds.items()]
+    def time(self, step: int, found: dict[str, Value]) -> None:
+        """Record what is measured and differs between reruns: wall-clock times, s, memory and energy, by name."""
+        self.timing += [
+            {"step": step, "name": name, "value": value, "reason": reason} for name, (value, reason) in found.items()
+        ]
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """(metrics, timing) in the columns of METRICS."""
@@ -160,6 +168,13 @@ class Records:
     def _tokens(self, name: str, tokens: int) -> dict[str, Value]:
         self.totals[name] += tokens
         return {name: (tokens, None), f"{name}_total": (self.totals[name], None)}
+
+    def _flops(self) -> Value:
+        """Floating-point operations so far, of generated and trained tokens; passes that only score are left out."""
+        if self.size is None:
+            return None, "how many parameters the model has is not known"
+        spent = {name.removesuffix("_tokens"): float(tokens) for name, tokens in self.totals.items()}
+        return flops(self.size, **spent, adapter=self.adapter), None
 
     def _add(self, step: int, values: dict[str, Value]) -> None:
         self.metrics += [

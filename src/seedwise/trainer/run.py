@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -31,12 +32,13 @@ from seedwise.grading.pool import Grader
 from seedwise.identity import file_digest
 from seedwise.models.load import load, lora_config
 from seedwise.models.prompts import spoken, stop_token_ids
+from seedwise.models.sizes import Size, size
 from seedwise.trainer import lease, lineage, memory, published, states
 from seedwise.trainer.adapter import ComposedTrainer, Diverged, config
 from seedwise.trainer.published import RECORD
 from seedwise.trainer.records import Records
 from seedwise.trainer.rollout import Rollout, correct, penalty
-from seedwise.trainer.watch import GivenUp, Watch, listening
+from seedwise.trainer.watch import REWARDS, GivenUp, Watch, listening
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,13 +75,15 @@ def train(
     problems: rows of PROBLEMS.  out: checkpoints/<step>/, metrics.parquet, timing.parquet, spec.json, state/ (of the
     last step, where the run keeps it) and, last, trained.json; the folders beside it are other runs, which this one
     may start from or go on from.  work: resumable states; removed after publishing.  spec: written to spec.json
-    with the stack beside it.  workers: grading processes.  give_up: why it takes no further step: it counts as
-    stopped with the weights of its last state, or those it started from.  live: told of every step as it ends.
+    with the stack beside it; of ``reward_code``, the grader's, the list of all that gave rewards up to there.
+    workers: grading processes.  give_up: why it takes no further step: it counts as stopped with the weights of its
+    last state, or those it started from.  live: told of every step as it ends.
     Raises TrainError, LeaseError (another writer), BatchError, OriginError, SamplerError, Interrupted (told to stop,
     state saved).
     """
     if _published(out):
         return
+    check_launch(os.environ)
     torch.set_num_threads(1)
     main = os.environ.get("RANK", "0") == "0"  # of a distributed launch; the others write nothing
     with (
@@ -96,7 +100,8 @@ def train(
             lineage.adopt(run, other, out)
         start = lineage.origin(run, out.parent)
         trainer = build(run, model_folder, problems, grader, scratch, device, state, start)
-        watch = Watch(trainer, run, out, work, held, give_up)
+        graders = _graders(state, spec.get("reward_code", {}))
+        watch = Watch(trainer, run, out, work, held, give_up, graders)
         trainer.add_callback(watch)
         if live is not None and held is not None:
             trainer.add_callback(live.of(trainer.records))
@@ -115,8 +120,23 @@ def train(
             if last.is_dir():
                 held.check()
                 lineage.keep(last, out)
-            _publish(run, trainer, out, {**spec, "stack": stack(trainer, device)}, stopped, held)
+            spec = {**spec, "reward_code": graders, "stack": stack(trainer, device)}
+            _publish(run, trainer, out, spec, stopped, held)
             shutil.rmtree(work)
+
+
+def check_launch(environment: Mapping[str, str]) -> None:
+    """Raise TrainError where ``accelerate launch`` would shard the weights.
+
+    Every process draws completions from the weights it trains, as many tokens as its own take; sharded weights are
+    gathered by all processes at once, which then wait for each other for ever.
+    """
+    remedy = "launch with config/accelerate/ddp.yaml or deepspeed_zero2.yaml"
+    if environment.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        raise TrainError(f"distributed_type: FSDP: completions cannot be drawn from sharded weights: {remedy}")
+    stage = environment.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
+    if stage == "3":
+        raise TrainError(f"zero_stage: {stage}: completions cannot be drawn from sharded weights: {remedy}")
 
 
 def _published(out: Path) -> bool:
@@ -141,6 +161,12 @@ def _beginning(run: Run, out: Path, work: Path, held: lease.Lease | None) -> tup
         return state, other, scratch
     PartialState()  # starts the process group: all processes go on from what the first one saw
     return tuple(broadcast_object_list([state, other, scratch]))
+
+
+def _graders(state: Path | None, code: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The codes of the grader that give a training its rewards: those before ``state``, then the present one."""
+    earlier = json.loads((state / REWARDS).read_text()) if state and (state / REWARDS).exists() else []
+    return [*(other for other in earlier if other != code), code]
 
 
 def build(
@@ -196,7 +222,9 @@ def build(
         prompts=prompts,
         group_size=run.group_size,
     )
-    records = Records(run.group_size, run.train.words)
+    weights = float(sum(weight.numel() for weight in model.parameters()))
+    own = size(run.model) or Size(weights, weights)
+    records = Records(run.group_size, run.train.words, size=own, adapter=lora is not None)
     if state:
         frames = [tables.read(tables.METRICS, state / f"{name}.parquet") for name in ("metrics", "timing")]
         records.restore(*frames, json.loads((state / "totals.json").read_text()))

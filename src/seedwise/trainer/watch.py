@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,14 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from seedwise import tables
 from seedwise.trainer import memory, states
 from seedwise.trainer.lease import LeaseError
+from seedwise.trainer.meter import Meter
 
 if TYPE_CHECKING:
     from seedwise.study import Run
     from seedwise.trainer.adapter import ComposedTrainer
     from seedwise.trainer.lease import Lease
 
+REWARDS = "rewards.json"  # in a state: the codes of the grader so far
 STOPS = (signal.SIGTERM, signal.SIGUSR1)  # the second is what Slurm sends ahead of a time limit: --signal=USR1@300
 
 
@@ -35,6 +37,7 @@ class Watch(TrainerCallback):
 
     held: the right to write the run; None in the processes of a distributed training that write nothing.
     give_up: why the run takes no step at all; None: it trains.
+    graders: the codes of the grader that give the rewards, noted in every state.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class Watch(TrainerCallback):
         work: Path,
         held: Lease | None,
         give_up: str | None = None,
+        graders: Sequence[Mapping[str, str]] = (),
     ) -> None:
         self.trainer, self.run, self.out, self.work, self.held = trainer, run, out, work, held
-        self.give_up = give_up
+        self.give_up, self.graders = give_up, graders
         self.terminated = False
         self._began = 0.0
+        self._meter = Meter(trainer.accelerator.device.type)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -63,13 +68,14 @@ class Watch(TrainerCallback):
     ) -> None:
         """Start the clock of an optimizer step."""
         self._began = time.perf_counter()
+        self._meter.begin()
         self.trainer.rollout.seconds = {}
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop the clock, publish what is due, and ask for a state where a rollout ends."""
         step, train = state.global_step, self.run.train
         seconds = {"step_seconds": time.perf_counter() - self._began, **self.trainer.rollout.seconds}
-        self.trainer.records.time(step, seconds)
+        self.trainer.records.time(step, {name: (value, None) for name, value in seconds.items()} | self._meter.read())
         if step % 10 == 0:
             print(f"{self.run.name}: step {step} of {train.steps}, {seconds['step_seconds']:.2f} s", flush=True)
         if self.held is not None:
@@ -94,6 +100,7 @@ class Watch(TrainerCallback):
         for name, frame in zip(("metrics", "timing"), self.trainer.records.frames(), strict=True):
             tables.write(tables.METRICS, frame, folder / f"{name}.parquet")
         (folder / "totals.json").write_text(json.dumps(self.trainer.records.totals) + "\n")
+        (folder / REWARDS).write_text(json.dumps(list(self.graders)) + "\n")
         states.seal(folder)
         with self.held.publishing():
             states.replace(folder, self.work / f"state-{state.global_step}")
