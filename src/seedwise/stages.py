@@ -69,9 +69,7 @@ def base(layout: Layout, name: str) -> None:
 
     folder = layout.model(name)
     export(layout.grid.models[name], folder)
-    files = {
-        path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")
-    }
+    files = {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.name != "files.json"}
     write_record(folder / "files.json", {"backbone": layout.grid.models[name].model_dump(mode="json"), "sha256": files})
     tracked.begin(layout)
 

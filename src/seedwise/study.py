@@ -76,7 +76,9 @@ class ModelSpec(Settings):
     )
     id: str | None = Field(default=None, description="hub id (kind hub)")
     revision: str | None = Field(default=None, description="commit or tag, required for kind hub")
-    path: str | None = Field(default=None, description="folder (kinds folder and gguf)")
+    path: str | None = Field(
+        default=None, description="folder (kinds folder and gguf); package:NAME for that of an installed Python package"
+    )
     file: str | None = Field(default=None, description="file name inside path (kind gguf)")
     lora: Lora | None = Field(default=None, description="train an adapter instead of the whole model")
     template: str = Field(default="{question}", description="prompt, with fields of the problem in braces")
@@ -98,6 +100,10 @@ class ModelSpec(Settings):
         for key in ("id", "revision", "path", "file"):
             if (getattr(self, key) is not None) != (key in wanted):
                 raise ValueError(f"kind {self.kind} {'needs' if key in wanted else 'takes no'} {key!r}")
+        if self.path is not None and self.path.startswith("package:"):
+            name = self.path.removeprefix("package:")
+            if not name.isidentifier():
+                raise ValueError(f"path {self.path!r}: name a Python package, as in package:numpy")
         if self.thinking is not None and self.chat_template is None:
             raise ValueError("thinking is told by a chat template: give chat_template, or leave thinking out")
         return self

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tokenizers.processors import TemplateProcessing
 from workflow.study_file import changed
 
 from seedwise.grid import expand
@@ -60,6 +61,19 @@ def test_tokens_by_their_text() -> None:
         PromptError, match="end_of_thinking: '12' is 2 tokens of this tokenizer: give a text that is one"
     ):
         token_id(tokenizer, "end_of_thinking", "12")
+
+
+def test_a_first_token_of_template_and_tokenizer_stands_once() -> None:
+    own = embedded_tokenizer()
+    own.add_special_tokens({"bos_token": "<s>"})
+    template = "{{ bos_token }}" + TEMPLATE
+    # as Llama 3: the template writes it
+    assert prompts(spec(chat_template=template), own) == ["<s>(1+1=)", "<s>(2)"]
+    first = own.bos_token_id
+    own.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", first)])
+    assert prompts(spec(chat_template=template), own) == ["(1+1=)", "(2)"]
+    assert [ids.count(first) for ids in own(prompts(spec(chat_template=template), own))["input_ids"]] == [1, 1]
+    assert prompts(spec(chat_template=TEMPLATE), own) == ["(1+1=)", "(2)"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+PLACE, PREFIX = Path("/tmp"), "seedwise-slurm-"
+"""Where clusters have their folders: the path of a socket has at most 107 characters."""
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CLIENTS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sacctmgr", "sshare")
 CONF = """
@@ -81,7 +83,13 @@ def running() -> list[psutil.Process]:
 
 
 def mine(folder: Path) -> list[psutil.Process]:
-    """Processes that were started with this folder in their command or environment, other than this one."""
+    """Processes that were started with this folder in their command or environment, other than this one.
+
+    Raises ClusterError for any folder that no cluster of ours has: what is found here is killed, and a ``.`` is found in
+    nearly every process.
+    """
+    if not (folder.is_absolute() and folder.parent == PLACE and folder.name.startswith(PREFIX)):
+        raise ClusterError(f"{folder}: not the folder of a cluster, which is {PLACE / PREFIX}*: nothing is ended")
     found = []
     for process in psutil.process_iter():
         try:
@@ -108,8 +116,7 @@ class Cluster:
             names = ", ".join(f"{process.name()} ({process.pid})" for process in others)
             raise ClusterError(f"{names}: a Slurm runs on this machine already, and tests start none beside it")
         programs = {name: program(name) for name in (*DAEMONS, *CLIENTS)}
-        # the path of a socket has at most 107 characters
-        self.folder = Path(tempfile.mkdtemp(prefix="seedwise-slurm-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE))
         self.processes: list[subprocess.Popen] = []
         try:
             self._start(programs, min_job_age)
@@ -202,5 +209,5 @@ class Cluster:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        psutil.wait_procs(mine(self.folder), timeout=30)
+        psutil.wait_procs(mine(self.folder), timeout=30)  # which refuses a folder that is not a cluster's
         shutil.rmtree(self.folder)

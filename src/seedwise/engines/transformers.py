@@ -17,6 +17,7 @@ import transformers
 from seedwise.engines.base import Completion, Sampling, check_request
 from seedwise.engines.decoding import Drawn, decode
 from seedwise.engines.drawing import entropies
+from seedwise.engines.sizing import Footprint, batches, room
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -29,7 +30,8 @@ class Transformers:
 
     model: read at every call, so a model in training is sampled with its present weights; its train/eval
         mode is restored.
-    batch: rows decoded at once; affects speed and memory only.
+    batch: rows decoded at once at most; fewer where their cache and logits would not fit (sizing.py).  It affects
+        speed and memory only.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, batch: int = 256) -> None:
@@ -55,8 +57,7 @@ class Transformers:
         rows = sorted(range(len(seeds)), key=lambda row: (len(prompts[row // n]), tuple(prompts[row // n])))
         found: list[Completion | None] = [None] * len(seeds)
         with torch.inference_mode(), _evaluating(self.model):
-            for first in range(0, len(rows), self.batch):
-                some = rows[first : first + self.batch]
+            for some in self._batches(rows, prompts, limits, n):
                 limits_B = [limits[row // n] for row in some]
                 prompts_B, seeds_B = [prompts[row // n] for row in some], [seeds[row] for row in some]
                 drawn = decode(self.model, prompts_B, seeds_B, limits_B, sampling, entropy=entropy)
@@ -88,6 +89,14 @@ class Transformers:
                 for row, entropy_L in zip(some, entropy_BL, strict=True):
                     found[row] = entropy_L[len(prompts[row]) - 1 : len(whole[row]) - 1]
         return found
+
+    def _batches(
+        self, rows: Sequence[int], prompts: Sequence[Sequence[int]], limits: Sequence[int], n: int
+    ) -> Iterator[list[int]]:
+        of_rows = [row // n for row in range(len(rows))]
+        lengths = [len(prompts[p]) for p in of_rows]
+        footprint, fits = Footprint.of(self.model), room(self.model.device)
+        return batches(rows, lengths, [limits[p] for p in of_rows], footprint, fits, self.batch)
 
     def _check_lengths(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> None:
         most = getattr(self.model.config, "max_position_embeddings", None)

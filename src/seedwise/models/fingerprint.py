@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,20 @@ if TYPE_CHECKING:
     from seedwise.study import ModelSpec
 
 EMBEDDED = Path(__file__).parent / "embedded"
+PACKAGE = "package:"
+
+
+def located(path: str) -> Path:
+    """The folder that a study's ``path`` names: itself, or with ``package:NAME`` that of an installed Python package.
+
+    The package is found and not imported: its own dependencies need not be there.  Raises FileNotFoundError.
+    """
+    if not path.startswith(PACKAGE):
+        return Path(path)
+    found = find_spec(path.removeprefix(PACKAGE))
+    if found is None or not found.submodule_search_locations:
+        raise FileNotFoundError(errno.ENOENT, "no such package in this environment, install it", path)
+    return Path(found.submodule_search_locations[0])
 
 
 def backbone(spec: ModelSpec) -> dict[str, str]:
@@ -24,7 +40,7 @@ def backbone(spec: ModelSpec) -> dict[str, str]:
         return {file.name: file_digest(file) for file in sorted(EMBEDDED.glob("*.safetensors"))}
     if spec.kind == "hub":
         return {"id": str(spec.id), "revision": str(spec.revision)}
-    folder = Path(str(spec.path))
+    folder = located(str(spec.path))
     files = [folder / spec.file] if spec.file else sorted(p for p in folder.iterdir() if p.is_file())
     return {file.name: _digest(file) for file in files}
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers.integrations.gguf import read_gguf_metadata
 
 from seedwise.models import embedded
+from seedwise.models.fingerprint import located
 
 if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _WEIGHTS = "*.safetensors"
 _SETTINGS = ("*.json", "*.txt", "*.model", "*.jinja")
+# transformers' name of a special token -> that of the GGUF format
+_GGUF_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 _SAFE: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
 
 
@@ -35,21 +39,22 @@ def export(model_spec: ModelSpec, folder: Path) -> None:
     """Write the model of a study as a folder: weights (safetensors), configuration, tokenizer.
 
     kinds: ``embedded`` (shipped weights), ``folder`` (``path``; weights are hard-linked where the file system
-    can, so do not overwrite them in place), ``hub`` (``id`` at ``revision``), ``gguf`` (``file`` in ``path``,
-    converted to the library's own format).  Raises ModelError.
+    can, so do not overwrite them in place), ``hub`` (``id`` at ``revision``), ``gguf`` (``file`` in ``path``, its
+    blocks unpacked to float32).  ``path`` may be ``package:NAME``, see ``fingerprint.located``.  Raises ModelError.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if model_spec.kind == "embedded":
         _copy(embedded.WEIGHTS, folder, place=_copy_file)
     elif model_spec.kind == "folder":
-        _copy(Path(model_spec.path), folder, place=_link)
+        _copy(_place(model_spec.path), folder, place=_link)
     elif model_spec.kind == "hub":
         if not model_spec.revision:
             raise ModelError(f"model {model_spec.id}: revision is missing; name a commit of the hub repository")
-        _convert(model_spec.id, folder, f"{model_spec.id}@{model_spec.revision}", revision=model_spec.revision, **_SAFE)
+        shown = f"{model_spec.id}@{model_spec.revision}"
+        _write(*_read(model_spec.id, shown, "name, network and cache", revision=model_spec.revision, **_SAFE), folder)
     elif model_spec.kind == "gguf":
-        _gguf(Path(model_spec.path), model_spec.file, folder)
+        _write(*_unpacked(_place(model_spec.path), model_spec.file), folder)
     else:
         raise ModelError(f"kind {model_spec.kind!r}: unknown; use embedded, folder, hub or gguf")
 
@@ -129,20 +134,53 @@ def _link(source: Path, target: Path) -> None:
         _copy_file(source, target)
 
 
-def _gguf(source: Path, file: str, folder: Path) -> None:
-    if not (source / file).is_file():
-        raise ModelError(f"{source / file}: no such GGUF file; check path and file")
-    _convert(str(source), folder, str(source / file), gguf_file=file, local_files_only=True, trust_remote_code=False)
+def _place(path: str) -> Path:
+    try:
+        return located(path)
+    except FileNotFoundError as error:
+        raise ModelError(f"path {error.filename}: {error.strerror}") from None
 
 
-def _convert(name: str, folder: Path, shown: str, **where: Any) -> None:
-    """Read through transformers, write safetensors."""
-    tokenizer_where = {key: value for key, value in where.items() if key != "use_safetensors"}
+def _unpacked(source: Path, file: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A GGUF file's model with dense weights, and its tokenizer."""
+    path = source / file
+    if not path.is_file():
+        raise ModelError(f"{path}: no such GGUF file; check path and file")
+    model, tokenizer = _read(
+        str(source),
+        str(path),
+        "the file, and that the package gguf is installed",
+        gguf_file=file,
+        quantization_config=GgufConfig(dequantize=True),  # without it the model counts as packed and is never saved
+        local_files_only=True,
+        trust_remote_code=False,
+    )
+    _name_tokens(tokenizer, path)
+    return model, tokenizer
+
+
+def _name_tokens(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
+    """Special tokens as the file has them: of the llama family transformers 5.17.0 takes the first token of a text for
+    its end token, and nothing such a model writes would ever end."""
+    metadata, _ = read_gguf_metadata(str(path))
+    for token, name in _GGUF_TOKENS.items():
+        number = metadata.get(f"tokenizer.ggml.{name}_token_id")
+        if number is not None:
+            setattr(tokenizer, f"{token}_token", tokenizer.convert_ids_to_tokens(int(number)))
+
+
+def _read(name: str, shown: str, check: str, **where: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Read through transformers.  check: what may be amiss where it cannot be had."""
+    of_tokenizer = {key: where[key] for key in where if key not in ("use_safetensors", "quantization_config")}
     try:
         model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", **where)
-        tokenizer = AutoTokenizer.from_pretrained(name, **tokenizer_where)
+        tokenizer = AutoTokenizer.from_pretrained(name, **of_tokenizer)
     except (OSError, ValueError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"model {shown}: cannot be had ({reason}); check name, network and cache") from None
+        raise ModelError(f"model {shown}: cannot be had ({reason}); check {check}") from None
+    return model, tokenizer
+
+
+def _write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)

@@ -18,6 +18,7 @@ class PromptError(ValueError):
 def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.DataFrame) -> pd.DataFrame:
     """The problems (tables.PROBLEMS) with the model's chat template put around every prompt; as they are without one.
 
+    Where the tokenizer puts a first token before every text and the template does too, the template's is left out.
     Raises PromptError where the study asks for the tokenizer's own template and it has none, or for a mode of thinking
     that the template does not know.
     """
@@ -34,6 +35,7 @@ def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.Dat
             f"thinking: {str(spec.thinking).lower()}: this chat template has no enable_thinking: give null, or a "
             "template that has it"
         )
+    first = _put_first(tokenizer)
     prompts = [
         tokenizer.apply_chat_template(
             [{"role": "user", "content": prompt}],
@@ -41,10 +43,16 @@ def spoken(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, problems: pd.Dat
             tokenize=False,
             add_generation_prompt=True,
             **mode,
-        )
+        ).removeprefix(first)
         for prompt in problems["prompt"]
     ]
     return problems.assign(prompt=prompts)
+
+
+def _put_first(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the tokenizer puts before every text by itself: its first token, or nothing."""
+    begins = tokenizer.bos_token_id is not None and tokenizer("a")["input_ids"][0] == tokenizer.bos_token_id
+    return str(tokenizer.bos_token) if begins else ""
 
 
 def stop_token_ids(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
