@@ -85,7 +85,7 @@ def running() -> list[psutil.Process]:
 def mine(folder: Path) -> list[psutil.Process]:
     """Processes that were started with this folder in their command or environment, other than this one.
 
-    Raises ClusterError for any folder that no cluster of ours has: what is found here is killed, and a ``.`` is found in
+    Raises ClusterError for a folder that no cluster of ours has: what is found here is killed, and a ``.`` is found in
     nearly every process.
     """
     if not (folder.is_absolute() and folder.parent == PLACE and folder.name.startswith(PREFIX)):
