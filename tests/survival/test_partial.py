@@ -95,8 +95,10 @@ def test_forced_continuations_are_reported_and_not_compared(layout, lost):
     forcing = {"benchmarks": ["same"], "continuations": 1, "samples": 2}
     study = changed(seeds=[0, 1, 2], **{"resample.methods": ["base"], "evaluate.forcing": forcing})
     forced = Layout(expand(parse(study, "study")), layout.root)
+    measure = {"step": 4, "benchmark": "same", "problem": None, "metric": "avg@n", "value": 0.5, "problems": 2}
     for name in forced.subjects:
         evaluated(forced, name)
+        tables.write(tables.MEASURES, [measure | {"samples": 8, "reason": None}], forced.measures(name))
     conclude.analyse(forced, simulations=20)
     page = conclude.report(forced)
     table = pd.read_csv(forced.folder / "tables" / "forcing.csv")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from seedwise.reading import parse
+from seedwise.study import Forcing
 from seedwise.tasks.sources import GymSource, HubSource, shipped, source
 
 
@@ -31,7 +32,8 @@ def test_every_benchmark_is_on_the_page_with_its_commit_and_size(page: str) -> N
 
 
 def test_the_example_is_a_valid_part_of_a_study(page: str) -> None:
-    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    example, forcing = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert Forcing.model_validate(yaml.safe_load(forcing)["evaluate"]["forcing"]).continuations == 4
     study = parse(
         {
             "study": "example",

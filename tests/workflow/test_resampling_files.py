@@ -11,7 +11,7 @@ from study_file import STUDY, changed
 from seedwise import behaviour, tables
 from seedwise.evals.windows import Bounds, choose
 from seedwise.grid import expand
-from seedwise.layout import Layout
+from seedwise.layout import Layout, record_of
 from seedwise.reading import parse
 from seedwise.study import StudyError
 
@@ -30,7 +30,9 @@ def test_the_rule_declares_what_the_stage_writes() -> None:
     assert files["continuations"] == layout.continuations(name)
     id = files["continuations"].stem
     declared = re.findall(r'"(results/runs/\S+)"', (RULES / "resample.smk").read_text())
-    assert sorted(path.format(run=name, id=id) for path in declared) == sorted(map(str, files.values()))
+    assert sorted(path.format(run=name, id=id) for path in declared) == sorted(
+        map(str, [*files.values(), record_of(files["continuations"])])
+    )
     assert layout_of(**{"resample.methods": ["base"]}).resampling(name) == {}
 
 
