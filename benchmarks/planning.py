@@ -36,6 +36,7 @@ BARE = """
 import json
 RUNS = {run["name"]: run for run in json.load(open("names.json"))}
 PUBLISHED = ("spec.json", "metrics.parquet", "timing.parquet", "trained.json")
+ASKED = ["results/data/same.parquet", "results/data/longer.parquet"]
 RESAMPLED = (".parquet", ".chosen.parquet", ".along.parquet", ".words.parquet", ".example.parquet", ".json")
 
 rule all:
@@ -70,21 +71,21 @@ rule train:
     shell: "true"
 
 rule sample:
-    input: lambda wildcards: RUNS[wildcards.run]["weights"], "results/data/same.parquet"
+    input: lambda wildcards: RUNS[wildcards.run]["weights"], ASKED
     output: "results/runs/{run}/samples/{id}.json"
     params: id="{run}"
     log: "results/logs/sample/{run}.{id}.log"
     shell: "true"
 
 rule score:
-    input: lambda wildcards: RUNS[wildcards.run]["sampled"], "results/data/same.parquet"
+    input: lambda wildcards: RUNS[wildcards.run]["sampled"], ASKED
     output: "results/runs/{run}/evals/{id}/scores.parquet", "results/runs/{run}/evals/{id}/scores.json"
     params: id="{run}"
     log: "results/logs/score/{run}.{id}.log"
     shell: "true"
 
 rule resample:
-    input: lambda wildcards: [RUNS[wildcards.run][key] for key in ("weights", "scores", "sampled")]
+    input: lambda wildcards: [RUNS[wildcards.run][key] for key in ("weights", "scores", "sampled")], ASKED[0]
     output: [f"results/runs/{{run}}/resample/{{id}}{end}" for end in RESAMPLED]
     params: id="{run}"
     log: "results/logs/resample/{run}.{id}.log"
