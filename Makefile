@@ -61,9 +61,9 @@ test: env
 test-vllm: env-vllm
 	$(IN_VLLM) pytest -m service tests/serving
 
-# Kills at 20 random moments and injected faults.
+# Kills at 20 random moments, injected faults, 5,000 random answers.
 test-survival: env
-	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m slow_survival tests/survival
+	$(IN_ENV) pytest -n logical --maxprocesses 8 --dist loadfile -m slow_survival
 
 # A real MLflow server on 127.0.0.1.
 test-services: env
